@@ -1,4 +1,4 @@
-"""A folder in which sandboxes can be made."""
+"""A temporary folder in which sandboxes can be made."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ from tests.support.memory import on_disk
 
 @pytest.fixture
 def tmp_path() -> Iterator[Path]:
-    """On a disk, as an agent's folder is."""
+    """Yield a folder on a disk, like an agent's folder."""
     with on_disk() as folder:
         yield folder

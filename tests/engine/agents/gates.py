@@ -1,4 +1,4 @@
-"""Gates for tests that answer as they are told."""
+"""Gates for tests that give fixed answers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def block(call: ToolCall) -> GateDecision:
 
 
 class Log:
-    """A gate that answers as it is told and keeps what happens in order."""
+    """A gate with fixed answers that records the order of events."""
 
     def __init__(self, answer: Answer = allow) -> None:
         self.answer = answer

@@ -1,4 +1,4 @@
-"""What the tests of hooks share: turns with one call, and how they fail."""
+"""Shared by the tests of hooks: turns with one call, and their failures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ CALL = C(c1=("note", {"text": "x"}))
 
 
 async def turn(hooks: object, *, gate: object = None, ran: list[str] | None = None) -> Watched:
-    """A finished turn with one call of `note`."""
+    """Return a finished turn with one call of `note`."""
     tools = [noted([] if ran is None else ran)]
     w = await watched(CALL, T("ok"), tools=tools, gate=gate, hooks=hooks)
     await w.say("go")
@@ -20,7 +20,7 @@ async def turn(hooks: object, *, gate: object = None, ran: list[str] | None = No
 
 
 async def failing(hooks: Hooks, expected: str, *, gate: object = None) -> tuple[Watched, list[str]]:
-    """A turn with one call that fails as expected, and what its tool did."""
+    """Return a turn with one call that fails as expected, and what its tool did."""
     ran: list[str] = []
     w = await watched(CALL, T("never"), tools=[noted(ran)], gate=gate, hooks=hooks)
     w.session.send("go")
@@ -32,11 +32,11 @@ async def failing(hooks: Hooks, expected: str, *, gate: object = None) -> tuple[
 
 
 def result(w: Watched) -> ToolResultEvent:
-    """The only result."""
+    """Return the only result."""
     [found] = [e for e in w.events if isinstance(e, ToolResultEvent)]
     return found
 
 
 def raises(*_: object) -> None:
-    """A hook that raises."""
+    """Raise, as a failing hook."""
     raise RuntimeError("hook broke")

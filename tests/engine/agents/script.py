@@ -1,4 +1,4 @@
-"""What the agents' tests share: the notation of events, and agents that are quick to write."""
+"""Shared by the agents' tests: the notation of events, and quick agents."""
 
 from __future__ import annotations
 
@@ -41,12 +41,12 @@ from interlock.engine.agents import (
 
 SKIPPED = "Skipped: user sent a new message"
 
-# What the reference has no word for: it only adds to the exact sequences of the specification.
+# Events that the reference does not have; they only add to the specification's exact sequences.
 ADDED = (StatusEvent, TurnStart, StepStart, ReasoningDelta, ToolInputDelta, ToolProgress)
 
 
 def shown(event: Event) -> str:
-    """An event in the notation of the scripts."""
+    """Return an event in the notation of the scripts."""
     match event:
         case TextDelta():
             return f'delta "{event.delta}"'
@@ -83,7 +83,7 @@ def shown(event: Event) -> str:
 
 
 def said(message: Message) -> str:
-    """A message in the notation of the scripts."""
+    """Return a message in the notation of the scripts."""
     match message:
         case UserMessage():
             return f'user "{message.text}"'
@@ -97,7 +97,7 @@ def said(message: Message) -> str:
 
 
 def transcript(messages: Sequence[Message]) -> list[str]:
-    """Messages in the notation of the scripts."""
+    """Return messages in the notation of the scripts."""
     return [said(message) for message in messages]
 
 
@@ -117,30 +117,30 @@ class Watched:
 
     @property
     def seen(self) -> list[str]:
-        """The reference's events in the notation of the scripts."""
+        """Return the reference's events in the notation of the scripts."""
         return [shown(event) for event in self.events if not isinstance(event, ADDED)]
 
     @property
     def turn_end(self) -> TurnEnd:
-        """The last turn's end."""
+        """Return the end of the last turn."""
         return [event for event in self.events if isinstance(event, TurnEnd)][-1]
 
     @property
     def error(self) -> ErrorEvent:
-        """The only error."""
+        """Return the only error."""
         [error] = [event for event in self.events if isinstance(event, ErrorEvent)]
         return error
 
     def prompt(self, number: int) -> list[str]:
-        """The messages of the model's call with this number, from 1."""
+        """Return the messages of the model call with this number, from 1."""
         return transcript(self.model.requests[number - 1].messages)
 
     async def stored(self) -> list[str]:
-        """What the store holds."""
+        """Return the content of the store."""
         return transcript(await self.agent.store.load(self.session.id))
 
     async def say(self, text: str) -> list[str]:
-        """Send, wait until idle, and return what was seen of it."""
+        """Send a text, wait until idle, and return the new events."""
         before = len(self.seen)
         self.session.send(text)
         await self.session.wait_for_idle()
@@ -150,13 +150,13 @@ class Watched:
 async def watched(
     *replies: Reply, tools: Sequence[ModelTool] = (BashTool,), gate: object = None, **options: object
 ) -> Watched:
-    """A session of an agent whose model gives `replies`."""
+    """Return a session of an agent whose model gives `replies`."""
     agent = Agent(ScriptedModel(list(replies)), tools=tools, **options)
     return Watched(agent, await agent.create_session(gate=gate))
 
 
 class Slow:
-    """A tool `slow` that says when it started and ends when it is told to."""
+    """A tool `slow` that signals its start and ends on request."""
 
     def __init__(self) -> None:
         self.started = asyncio.Event()
@@ -173,7 +173,7 @@ class Slow:
 
 
 def noted(ran: list[str], name: str = "note") -> ModelTool:
-    """A tool that notes each `text` it is called with."""
+    """Return a tool that records each `text` of its calls."""
 
     @tool(name=name)
     async def note(text: str = "") -> str:
@@ -185,14 +185,14 @@ def noted(ran: list[str], name: str = "note") -> ModelTool:
 
 
 async def until(condition: Callable[[], bool]) -> None:
-    """Let others run until `condition` holds."""
+    """Let other tasks run until `condition` holds."""
     async with asyncio.timeout(10):
         while not condition():  # noqa: ASYNC110 - processes and plain lists set no event
             await asyncio.sleep(0)
 
 
 def alive(pid: int) -> bool:
-    """Whether a process exists and is more than a zombie."""
+    """Return whether a process exists and is not a zombie."""
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
     except (FileNotFoundError, ProcessLookupError):
@@ -201,7 +201,7 @@ def alive(pid: int) -> bool:
 
 
 async def pid_in(file: Path) -> int:
-    """The process id that a command writes into `file`."""
+    """Return the process id that a command writes into `file`."""
     text = ""
 
     def written() -> bool:

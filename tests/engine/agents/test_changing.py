@@ -1,4 +1,4 @@
-"""What a session lets one change and say: settings while it lives, several texts, going on."""
+"""Changes to a live session: settings, several texts at once, and continuing."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .script import Slow, Watched, noted, watched
 
 class TestSettings:
     async def test_model(self) -> None:
-        """Part 2: another model answers from the next model call on, amid a run, too."""
+        """Part 2: a new model is used from the next model call on, even during a run."""
         slow, other = Slow(), ScriptedModel([T("other")], name="other")
         w = await watched(C(slow={}), T("never"), tools=[slow.tool])
         w.session.send("go")
@@ -42,7 +42,7 @@ class TestSettings:
         assert w.session.model is other
 
     async def test_model_by_name(self) -> None:
-        """Part 2: a name is one of litellm's; what cannot be read or is no model changes nothing."""
+        """Part 2: a name means a litellm model; an invalid name or value changes nothing."""
         w = await watched(T("x"))
         with pytest.raises(InvalidModelUrlError, match="missing scheme"):
             w.session.model = "gpt-4o"
@@ -53,7 +53,7 @@ class TestSettings:
         assert isinstance(w.session.model, LitellmModel)
 
     async def test_system_prompt(self) -> None:
-        """Part 2: another system prompt is sent from the next model call on."""
+        """Part 2: a new system prompt is sent from the next model call on."""
         w = await watched(T("a"), T("b"), system_prompt="Be kind.")
         await w.say("1")
         w.session.system_prompt = "Be brief."
@@ -62,7 +62,7 @@ class TestSettings:
         assert (w.session.system_prompt, w.agent.system_prompt) == ("Be brief.", "Be kind.")
 
     async def test_tools(self) -> None:
-        """Part 2: other tools are offered and run from the next model call on, behind the gate."""
+        """Part 2: new tools are offered and run from the next model call on, behind the gate."""
         gate, ran = Log(), []
         w = await watched(
             C(c1=("two", {})), C(c2=("two", {})), T("ok"), tools=[noted([], "one")], gate=gate
@@ -80,7 +80,7 @@ class TestSettings:
         assert [[t.name for t in r.tools] for r in w.model.requests] == [["one"], *[["one", "two"]] * 2]
 
     async def test_tool_taken_away_while_its_call_is_decided(self) -> None:
-        """Part 2: the step that is under way goes on with the tools its model was told of."""
+        """Part 2: the current step keeps the tools that its model was offered."""
         ran: list[str] = []
         w = await watched(C(c1=("note", {})), C(c2=("note", {})), T("ok"), tools=[noted(ran)], gate=Log())
 
@@ -94,14 +94,14 @@ class TestSettings:
         assert 'result c2 err "Tool not found: note"' in seen
 
     async def test_duplicate_names(self) -> None:
-        """A-61: two tools of one name are refused here, too, and nothing changes."""
+        """A-61: duplicate tool names are refused here too, and nothing changes."""
         w = await watched(tools=[noted([], "one")])
         with pytest.raises(DuplicateToolError, match='Duplicate tool name: "two"'):
             w.session.tools = [noted([], "two"), noted([], "two")]
         assert [t.name for t in w.session.tools] == ["one"]
 
     async def test_other_sessions(self) -> None:
-        """Part 2: one session's settings are its own."""
+        """Part 2: settings of one session do not affect another."""
         agent = Agent(ScriptedModel([T("a"), T("b")]), tools=[noted([])], system_prompt="p")
         one, two = await agent.create_session(), await agent.create_session()
         one.tools, one.system_prompt, one.model = [], None, ScriptedModel([])
@@ -110,7 +110,7 @@ class TestSettings:
 
 class TestSaying:
     async def test_several(self) -> None:
-        """Part 2: several texts are messages of their own, in their order."""
+        """Part 2: several texts become separate messages, in order."""
         w = await watched(T("ok"))
         w.session.send(["1", "2", "3"], by="maria")
         await w.session.wait_for_idle()
@@ -118,14 +118,14 @@ class TestSaying:
         assert [m.by for m in w.session.messages[:3]] == ["maria"] * 3
 
     async def test_several_in_the_queue(self) -> None:
-        """Part 2, A-80: queued, each gets a turn."""
+        """Part 2, A-80: queued texts get a turn each."""
         w = await watched(T("A"), T("B"), T("C"))
         w.session.send(["1", "2", "3"], mode="queue")
         await w.session.wait_for_idle()
         assert w.prompt(3) == ['user "1"', 'assistant "A"', 'user "2"', 'assistant "B"', 'user "3"']
 
     async def test_several_while_busy(self) -> None:
-        """Part 2, A-72: sent to a busy session, all join before the next model call."""
+        """Part 2, A-72: texts sent to a busy session all join before the next model call."""
         slow = Slow()
         w = await watched(C(slow={}), T("ok"), tools=[slow.tool])
         w.session.send("go")
@@ -137,7 +137,7 @@ class TestSaying:
         assert w.prompt(2)[-2:] == ['user "1"', 'user "2"']
 
     async def test_message(self) -> None:
-        """Part 2: a message is sent as it is."""
+        """Part 2: a message object is sent unchanged."""
         w = await watched(T("ok"))
         w.session.send(UserMessage(text="go", by="maria"))
         await w.session.wait_for_idle()
@@ -145,14 +145,14 @@ class TestSaying:
 
     @pytest.mark.parametrize("nothing", [[], ()])
     async def test_nothing(self, nothing: list[str]) -> None:
-        """Part 2: nothing to say is an error, and starts nothing."""
+        """Part 2: an empty list is an error and starts nothing."""
         w = await watched()
         with pytest.raises(ValueError, match="there is nothing to send"):
             w.session.send(nothing)
         assert w.session.status == "idle"
 
     async def test_no_text(self) -> None:
-        """Part 2: what is no text is an error, and of several none is sent."""
+        """Part 2: a value that is not text is an error, and none of several is sent."""
         w = await watched()
         with pytest.raises(ValueError, match="text"):
             w.session.send(["fine", 3])
@@ -161,7 +161,7 @@ class TestSaying:
 
 class TestGoingOn:
     async def test_after_an_error(self) -> None:
-        """Part 2: after an error, the model is asked again without a new message."""
+        """Part 2: after an error, the model is called again without a new message."""
         w = await watched(ERR("boom"), T("ok"))
         w.session.send("go")
         with pytest.raises(RuntimeError, match="boom"):
@@ -174,7 +174,7 @@ class TestGoingOn:
         assert await w.stored() == ['user "go"', 'assistant "ok"']
 
     async def test_after_an_abort(self) -> None:
-        """Part 2, A-94: after an abort amid a tool, the run goes on from its result."""
+        """Part 2, A-94: after an abort during a tool, the run continues from its result."""
         slow = Slow()
         w = await watched(C(c1=("slow", {})), T("ok"), tools=[slow.tool])
         w.session.send("go")
@@ -197,7 +197,7 @@ class TestGoingOn:
 
     @pytest.mark.parametrize("answered", [False, True])
     async def test_resumed(self, answered: bool) -> None:
-        """Part 2, A-32: a resumed session goes on; a call nobody answered is answered first."""
+        """Part 2, A-32: a resumed session continues; an open call gets a result first."""
         store = InMemorySessionStore()
         await store.append("s", UserMessage(text="go"))
         await store.append("s", AssistantMessage(tool_calls=(ProposedCall(call_id="c1", name="x"),)))
@@ -211,7 +211,7 @@ class TestGoingOn:
         assert w.turn_end.text == "ok"
 
     async def test_messages_sent_meanwhile(self) -> None:
-        """Part 2, A-74: what is sent right after joins the first prompt."""
+        """Part 2, A-74: a message sent right after joins the first prompt."""
         w = await watched(ERR("boom"), T("ok"))
         w.session.send("go")
         with pytest.raises(RuntimeError, match="boom"):
@@ -222,7 +222,7 @@ class TestGoingOn:
         assert w.prompt(2) == ['user "go"', 'user "please"']
 
     async def test_nothing_to_go_on_with(self) -> None:
-        """Part 2: where the model has the last word, or nobody said anything, a message is needed."""
+        """Part 2: without messages, or after the model's answer, a message is required."""
         w = await watched(T("ok"))
         with pytest.raises(AgentError, match="nobody has said anything; send a message"):
             w.session.continue_()
@@ -232,7 +232,7 @@ class TestGoingOn:
         assert w.session.status == "idle"
 
     async def test_busy_or_closed(self) -> None:
-        """Part 2: a busy session goes on by itself, a closed one not at all."""
+        """Part 2: a busy or closed session cannot be continued."""
         slow = Slow()
         w = await watched(C(slow={}), T("ok"), tools=[slow.tool])
         w.session.send("go")

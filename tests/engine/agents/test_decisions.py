@@ -1,4 +1,4 @@
-"""Deciding calls: what listeners may answer, and what happens to calls that cannot run."""
+"""Deciding calls: the answers of listeners, and calls that cannot run."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from .script import Watched, noted, watched
 
 
 async def one_call(answer: object) -> Watched:
-    """A finished turn with one bash call, whose listener answers with `answer`."""
+    """Return a finished turn with one bash call, whose listener answers with `answer`."""
     w = await watched(C(c1=("bash", {"command": "echo hi"})), T("ok"))
     w.session.on("tool_call", lambda event: answer)
     await w.say("go")
@@ -38,7 +38,7 @@ async def one_call(answer: object) -> Watched:
 class TestAnswers:
     @pytest.mark.parametrize("answer", [None, Allow()])
     async def test_allow(self, answer: object) -> None:
-        """A-40: nothing, or Allow, runs the call as it is."""
+        """A-40: None or Allow runs the call unchanged."""
         assert 'result c1 ok "hi\n"' in (await one_call(answer)).seen
 
     @pytest.mark.parametrize("answer", [Deny(reason="blocked"), {"deny": "blocked"}])
@@ -52,29 +52,29 @@ class TestAnswers:
         "answer", [Override(args={"command": "echo other"}), {"args": {"command": "echo other"}}]
     )
     async def test_override(self, answer: object) -> None:
-        """A-40, A-45: other arguments run; the model's own stay in the history."""
+        """A-40, A-45: the overriding arguments run; the history keeps the model's."""
         w = await one_call(answer)
         assert 'result c1 ok "other\n"' in w.seen
         assert w.session.messages[1].tool_calls[0].args == {"command": "echo hi"}
 
     async def test_deny_before_args(self) -> None:
-        """A-42: an answer with both denies."""
+        """A-42: an answer with both a denial and arguments denies."""
         assert 'result c1 err "D"' in (await one_call({"deny": "D", "args": {"command": "echo x"}})).seen
 
     async def test_empty_reason(self) -> None:
-        """A-43: an empty reason denies too."""
+        """A-43: an empty reason also denies."""
         assert 'result c1 err ""' in (await one_call({"deny": ""})).seen
 
     @pytest.mark.parametrize("answer", [True, False, "yes", {}, {"allow": True}, 1, ["x"], {"args": "x"}])
     async def test_anything_else(self, answer: object) -> None:
-        """A-44: what is no decision denies."""
+        """A-44: a value that is not a decision denies."""
         [result] = [e for e in (await one_call(answer)).events if isinstance(e, ToolResultEvent)]
         assert result.is_error
         assert "tool_call listener" in result.result
 
     @pytest.mark.parametrize("args", [{}, {"command": 1}, {"command": "echo x", "extra": 1}])
     async def test_override_that_does_not_fit(self, args: dict[str, object]) -> None:
-        """A-46: overriding arguments are checked like the model's."""
+        """A-46: overriding arguments are validated like the model's."""
         [result] = [e for e in (await one_call({"args": args})).events if isinstance(e, ToolResultEvent)]
         assert result.is_error
         assert result.result.startswith("Invalid arguments for bash:")
@@ -82,7 +82,7 @@ class TestAnswers:
 
 class TestSeveralListeners:
     async def test_first_answer_decides(self) -> None:
-        """A-41: listeners are asked in order until one decides; the rest is not called."""
+        """A-41: listeners are called in order until one decides; the rest are not called."""
         w = await watched(C(c1=("bash", {"command": "echo hi"})), T("ok"))
         asked: list[int] = []
         w.session.on("tool_call", lambda e: asked.append(1))
@@ -92,7 +92,7 @@ class TestSeveralListeners:
         assert asked == [1, 2]
 
     async def test_own_copy(self) -> None:
-        """A-47: changing the arguments one is shown changes nothing."""
+        """A-47: changing the arguments of the event has no effect."""
         w = await watched(C(c1=("bash", {"command": "echo hi"})), T("ok"))
 
         def change(event: ToolCallEvent) -> None:
@@ -124,7 +124,7 @@ class TestBatch:
         ]
 
     async def test_sees_the_whole_step(self) -> None:
-        """A-51: each call comes after the one before was decided, and shows all of the step."""
+        """A-51: each call comes after the decision on the previous one, with all calls of the step."""
         w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted([])])
         order: list[str] = []
 
@@ -140,18 +140,18 @@ class TestBatch:
 
 class TestRawLoop:
     def events(self) -> object:
-        """A loop with one call."""
+        """Return a loop with one call."""
         model = ScriptedModel([T("x") + C(c1=("bash", {"command": "echo hi"})), T("ok")])
         config = LoopConfig(model=model, runtime=LocalRuntime(), tools={"bash": BashTool})
         return loop([UserMessage(text="go")], config)
 
     async def test_iterating_approves(self) -> None:
-        """A-52: iterating runs every call."""
+        """A-52: plain iteration runs every call."""
         results = [e async for e in self.events() if isinstance(e, ToolResultEvent)]
         assert [r.result for r in results] == ["hi\n"]
 
     async def test_sending_decides(self) -> None:
-        """A-52: a decision counts after a call, and nowhere else."""
+        """A-52: a decision applies right after a call, and nowhere else."""
         events = self.events()
         results = []
         answer = None
@@ -170,7 +170,7 @@ class TestRawLoop:
         assert results == ["no"]
 
     async def test_sending_nonsense_denies(self) -> None:
-        """A-44: what is sent and is no decision denies."""
+        """A-44: a sent value that is not a decision denies."""
         events = self.events()
         event = await anext(events)
         while not isinstance(event, ToolCallEvent):
@@ -186,7 +186,7 @@ class TestCallsThatCannotRun:
         ['{"command": ', "[1]", '"x"', "null", "NaN", '{"command": NaN}', '{"command": "\\ud800"}'],
     )
     async def test_malformed_arguments(self, raw: str) -> None:
-        """Arguments that are no JSON object are an error the model reads; nobody is asked."""
+        """Arguments that are not a JSON object give an error result, without a decision."""
         w = await watched(C(c1=("bash", raw)), T("ok"))
         asked: list[object] = []
         w.session.on("tool_call", asked.append)
@@ -196,14 +196,14 @@ class TestCallsThatCannotRun:
 
     @pytest.mark.parametrize("depth", [300, 100_000])
     async def test_deeply_nested_arguments(self, depth: int) -> None:
-        """Arguments nested hundreds deep are an error the model reads, not a crash."""
+        """Arguments nested hundreds of levels deep give an error result, not a crash."""
         raw = '{"a":' * depth + "1" + "}" * depth
         w = await watched(C(c1=("bash", raw)), T("ok"))
         assert (await w.say("go"))[-1] == 'turn_end("ok")'
         assert w.prompt(2)[-1].startswith('result c1 err "Invalid arguments for bash')
 
     async def test_arguments_that_do_not_fit(self) -> None:
-        """A-128: the model reads every argument that is wrong; the tool does not run."""
+        """A-128: the model reads all invalid arguments; the tool does not run."""
         w = await watched(C(c1=("bash", {"cmd": "x"})), T("ok"))
         await w.say("go")
         assert w.prompt(2)[-1] == (
@@ -212,7 +212,7 @@ class TestCallsThatCannotRun:
         )
 
     async def test_no_arguments(self) -> None:
-        """No text at all means no arguments."""
+        """An empty text means no arguments."""
         ran: list[str] = []
         w = await watched(C(c1=("note", "")), T("ok"), tools=[noted(ran)])
         await w.say("go")
@@ -221,7 +221,7 @@ class TestCallsThatCannotRun:
 
 class TestHint:
     async def test_needs_approval(self) -> None:
-        """A tool's own hint is shown to listeners; a hint that breaks counts as yes."""
+        """A tool's own hint is passed to listeners; a failing hint counts as yes."""
 
         @tool(needs_approval=lambda args: args["path"] == "/etc")
         async def remove(path: str) -> str:

@@ -1,4 +1,4 @@
-"""What a session reports, in which order."""
+"""The events of a session and their order."""
 
 from __future__ import annotations
 
@@ -48,20 +48,20 @@ class TestTurnOfText:
         assert await w.stored() == ['user "Hi"', 'assistant "Hello"']
 
     async def test_raw_loop(self) -> None:
-        """A-21: the loop alone yields deltas, the assistant's message and the step."""
+        """A-21: the raw loop yields deltas, the assistant's message and the step."""
         config = LoopConfig(model=ScriptedModel([T("Hel", "lo")]), runtime=LocalRuntime())
         seen = [event async for event in loop([UserMessage(text="Hi")], config)]
         assert [type(event) for event in seen] == [TextDelta, TextDelta, MessageEvent, StepEvent]
 
     async def test_list_of_the_caller(self) -> None:
-        """A-12: the loop leaves the list it is given alone."""
+        """A-12: the loop does not change the given list."""
         config = LoopConfig(model=ScriptedModel([T("Hello")]), runtime=LocalRuntime())
         given = [UserMessage(text="Hi")]
         assert len([event async for event in loop(given, config)]) == 3
         assert given == [UserMessage(text="Hi")]
 
     async def test_raw_loop_that_is_aborted(self) -> None:
-        """A-93: with a signal that is set already, the loop yields nothing."""
+        """A-93: if the signal is already set, the loop yields nothing."""
         stop = AbortSignal()
         stop.abort()
         model = ScriptedModel([T("never")])
@@ -70,7 +70,7 @@ class TestTurnOfText:
         assert model.requests == []
 
     async def test_empty_reply(self) -> None:
-        """A-28: a reply without text or calls is a step and no message."""
+        """A-28: a reply without text or calls is a step without a message."""
         w = await watched(Reply(), T("now"))
         assert await w.say("Hi") == ['user "Hi"', "step(stop,10,5)", 'turn_end("")']
         assert await w.stored() == ['user "Hi"']
@@ -78,14 +78,14 @@ class TestTurnOfText:
         assert w.prompt(2) == ['user "Hi"', 'user "again"']
 
     async def test_lone_surrogates(self) -> None:
-        """Text that no encoding can hold does not break the run."""
+        """Text with lone surrogates does not break the run."""
         w = await watched(T("a\ud800b"))
         assert (await w.say("\udfff"))[2] == 'assistant "a?b"'
 
 
 class TestTurnWithTools:
     async def test_order(self) -> None:
-        """A-22: calls come after the step, results after the calls, and the model sees the results."""
+        """A-22: calls come after the step, results after the calls, and the model gets the results."""
         w = await watched(T("let me") + C(c1=("bash", {"command": "echo hi"})), T("Done"))
         assert await w.say("go") == [
             'user "go"',
@@ -102,7 +102,7 @@ class TestTurnWithTools:
         assert w.prompt(2) == ['user "go"', 'assistant "let me"+c1', 'result c1 ok "hi\n"']
 
     async def test_payload(self) -> None:
-        """A-23: a call says id, name and arguments; a result id, name, text and whether it failed."""
+        """A-23: a call has id, name and arguments; a result has id, name, text and error flag."""
         w = await watched(C(bash={"command": "echo hi"}), T("Done"))
         await w.say("go")
         [call] = [e for e in w.events if isinstance(e, ToolCallEvent)]
@@ -116,7 +116,7 @@ class TestTurnWithTools:
         )
 
     async def test_messages_of_the_turn(self) -> None:
-        """A-24: `message` fires for people and the model only; the turn's end has tool messages."""
+        """A-24: `message` fires for user and assistant only; the turn end also has tool messages."""
         w = await watched(T("first"), C(c1=("bash", {"command": "true"})), T("second"))
         await w.say("one")
         await w.say("two")
@@ -130,7 +130,7 @@ class TestTurnWithTools:
         ]
 
     async def test_text_of_the_turn(self) -> None:
-        """A-25: the turn's text is the last reply's, empty when that has only calls."""
+        """A-25: the turn's text is that of the last reply, empty if it has only calls."""
         w = await watched(
             T("let me") + C(bash={"command": "true"}), C(bash={"command": "true"}), max_steps=2
         )
@@ -138,7 +138,7 @@ class TestTurnWithTools:
         assert w.turn_end.text == ""
 
     async def test_one_turn_end(self) -> None:
-        """A-26: a run has one turn end, however many queued messages it processed."""
+        """A-26: a run has one turn end for any number of queued messages."""
         w = await watched(T("A"), T("B"), T("C"), send_mode="queue")
         for text in ("1", "2", "3"):
             w.session.send(text)
@@ -146,7 +146,7 @@ class TestTurnWithTools:
         assert [e.text for e in w.events if isinstance(e, TurnEnd)] == ["C"]
 
     async def test_calls_before_results(self) -> None:
-        """A-50: all calls of a step are decided before any of its results is told."""
+        """A-50: all calls of a step are decided before any of its results is reported."""
         ran: list[str] = []
         w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted(ran)])
         kinds = [line.split()[0] for line in await w.say("go")]
@@ -158,7 +158,7 @@ class TestTurnWithTools:
         ]
 
     async def test_progress(self) -> None:
-        """What a running tool prints is told between its call and its result."""
+        """Output of a running tool is reported between its call and its result."""
         w = await watched(C(bash={"command": "echo one; echo two"}), T("ok"))
         await w.say("go")
         kinds = [e.type for e in w.events]
@@ -169,7 +169,7 @@ class TestTurnWithTools:
 
 class TestStep:
     async def test_usage(self) -> None:
-        """A-27: a step has its tokens and reason, and the session adds the tokens up."""
+        """A-27: a step has its tokens and reason, and the session sums up the tokens."""
         w = await watched(Reply(deltas=("x",), finish="length", usage=Usage(input=3)), T("y"))
         assert "step(length,3,0)" in await w.say("a")
         await w.say("b")
@@ -178,7 +178,7 @@ class TestStep:
 
 class TestListening:
     async def test_off(self) -> None:
-        """A-29: a removed listener hears nothing more; both calls return the session."""
+        """A-29: a removed listener gets no more events; `on` and `off` return the session."""
         w = await watched(T("one"), T("two"))
         heard: list[str] = []
 
@@ -206,13 +206,13 @@ class TestListening:
         assert heard == ["one"]
 
     async def test_unknown_event(self) -> None:
-        """A misspelt event is an error, not a listener that never hears."""
+        """A misspelt event name is an error."""
         w = await watched()
         with pytest.raises(ValueError, match="unknown event 'tool_calls'"):
             w.session.on("tool_calls", print)
 
     async def test_one_after_the_other(self) -> None:
-        """A-30: listeners are awaited in order, and the loop stands still meanwhile."""
+        """A-30: listeners are awaited in order, and the loop waits for them."""
         w = await watched(T("a", "b"))
         steps: list[str] = []
 
@@ -234,14 +234,14 @@ class TestListening:
         ]
 
     async def test_returned_value(self) -> None:
-        """A-31: what other listeners than those of `tool_call` return counts for nothing."""
+        """A-31: only return values of `tool_call` listeners have an effect."""
         w = await watched(C(bash={"command": "echo hi"}), T("ok"))
         for name in ("text_delta", "message", "tool_result", "step", "turn_end"):
             w.session.on(name, lambda event: {"deny": "no"})
         assert 'result call-1 ok "hi\n"' in await w.say("go")
 
     async def test_observers_first(self) -> None:
-        """An observer hears every event in order, before the listeners of its kind."""
+        """An observer gets every event in order, before the listeners of its type."""
         w = await watched(T("a"), T("b"))
         order: list[str] = []
         w.session.on("text_delta", lambda e: order.append("listener"))
@@ -258,7 +258,7 @@ class TestListening:
         assert order[6:] == ["listener"]
 
     async def test_events_are_copies(self) -> None:
-        """A-9: what a listener does to a message reaches neither the store nor the next prompt."""
+        """A-9: changes that a listener makes to a message reach neither the store nor the next prompt."""
         w = await watched(C(c1=("bash", {"command": "echo hi"})), T("ok"))
 
         def change(event: MessageEvent) -> None:
@@ -275,7 +275,7 @@ class TestListening:
         assert w.model.requests[1].messages[1].tool_calls[0].args == {"command": "echo hi"}
 
     async def test_events_are_frozen(self) -> None:
-        """Events and messages cannot be assigned to."""
+        """Events and messages are immutable."""
         with pytest.raises(ValidationError):
             TextDelta(delta="a").delta = "b"
 
@@ -304,7 +304,7 @@ class TestListenerThatRaises:
         assert (await w.say("again"))[-1] == 'turn_end("ok")'
 
     async def test_after_the_tools_ran(self) -> None:
-        """A-32: results of tools that did run are kept as they are."""
+        """A-32: results of tools that ran are kept unchanged."""
         ran: list[str] = []
         w = await watched(
             C(c1=("note", {"text": "1"}), c2=("note", {"text": "2"})), T("ok"), tools=[noted(ran)]
@@ -321,7 +321,7 @@ class TestListenerThatRaises:
         assert len(w.model.requests) == 1
 
     async def test_observer(self) -> None:
-        """A-32: an observer that raises on a call keeps the tool from running."""
+        """A-32: an observer that raises on a call prevents the tool from running."""
         ran: list[str] = []
         w = await watched(C(note={"text": "1"}), T("ok"), tools=[noted(ran)])
 
@@ -336,7 +336,7 @@ class TestListenerThatRaises:
         assert ran == []
 
     async def test_of_turn_end(self) -> None:
-        """A-32: a run whose end cannot be told fails."""
+        """A-32: a run fails if a listener of its end raises."""
         w = await watched(T("x"))
 
         def broken(event: TurnEnd) -> None:
@@ -366,7 +366,7 @@ class TestListenerThatRaises:
 
 class TestNames:
     async def test_same_id_twice(self) -> None:
-        """Calls of a model that numbers every reply anew get ids of their own."""
+        """Calls of a model that restarts its numbering in each reply get unique ids."""
         w = await watched(
             C(c1=("bash", {"command": "echo 1"})), C(c1=("bash", {"command": "echo 2"})), T("ok")
         )
@@ -375,7 +375,7 @@ class TestNames:
         assert 'result c1-2 ok "2\n"' in seen
 
     async def test_no_id(self) -> None:
-        """Calls without an id get one each."""
+        """Calls without an id each get one."""
         w = await watched(C(bash={"command": "echo 1"}) + C(bash={"command": "echo 2"}), T("ok"))
         seen = await w.say("go")
         assert 'result call-1 ok "1\n"' in seen

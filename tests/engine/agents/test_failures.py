@@ -1,4 +1,4 @@
-"""Models that fail, before and amid their reply."""
+"""Models that fail, before and during their reply."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .script import Watched, watched
 
 class TestModelThatRaises:
     async def test_one_error_event(self) -> None:
-        """A-90: exactly one error event, waiting raises, and no turn end."""
+        """A-90: there is exactly one error event, waiting raises, and there is no turn end."""
         w = await watched(ERR("model crashed"))
         w.session.send("go")
         with pytest.raises(RuntimeError, match="model crashed"):
@@ -34,7 +34,7 @@ class TestModelThatRaises:
         assert w.seen == ['user "go"', "error(model crashed)"]
 
     async def test_original_exception(self) -> None:
-        """A-91: the error is the original exception and nothing of the reply is stored."""
+        """A-91: the error is the original exception, and nothing of the reply is stored."""
         cause = ConnectionError("refused")
         w = await watched(ERR(cause))
         w.session.send("go")
@@ -44,7 +44,7 @@ class TestModelThatRaises:
         assert await w.stored() == ['user "go"']
 
     async def test_amid_the_reply(self) -> None:
-        """A-92: the run fails, the text so far is kept in the event and not stored."""
+        """A-92: the run fails; the event has the text so far, which is not stored."""
         w = await watched(T("par", "tial") + ERR("cut off"), T("ok"))
         w.session.send("go")
         with pytest.raises(RuntimeError, match="cut off"):
@@ -56,7 +56,7 @@ class TestModelThatRaises:
         assert w.prompt(2) == ['user "go"', 'user "again"']
 
     async def test_text_of_earlier_replies(self) -> None:
-        """A-92: text of replies that ended is no partial text."""
+        """A-92: text of completed replies is not partial text."""
         w = await watched(T("let me") + C(bash={"command": "true"}), ERR("boom"))
         w.session.send("go")
         with pytest.raises(RuntimeError, match="boom"):
@@ -78,7 +78,7 @@ class TestModelThatRaises:
         assert await w.stored() == ['user "go"']
 
     async def test_reply_without_an_end(self) -> None:
-        """A stream that just stops is an error, so that half a call never runs."""
+        """A stream that ends early is an error, so that an incomplete call never runs."""
 
         class Stops:
             name = "stops"
@@ -94,7 +94,7 @@ class TestModelThatRaises:
         assert w.error.partial_text == "half a"
 
     async def test_reply_that_cancels_itself(self) -> None:
-        """A cancellation from inside a model is its failure, not an abort."""
+        """A cancellation raised by a model is a failure, not an abort."""
 
         class Cancels:
             name = "cancels"
@@ -110,21 +110,21 @@ class TestModelThatRaises:
             await w.session.wait_for_idle()
 
     async def test_script_that_runs_out(self) -> None:
-        """A scripted model without a reply left says so."""
+        """A scripted model without a reply left raises an error."""
         w = await watched()
         w.session.send("go")
         with pytest.raises(ModelError, match="The script has no reply left"):
             await w.session.wait_for_idle()
 
     async def test_error_event_as_json(self) -> None:
-        """An error event can be written down."""
+        """An error event can be serialized."""
         event = ErrorEvent(error=ValueError("x"), partial_text="y")
         assert event.model_dump(mode="json")["error"] == "ValueError: x"
 
 
 class TestBackPressure:
     async def test_model_waits_for_listeners(self) -> None:
-        """A-30: a model is at most one chunk ahead of who listens."""
+        """A-30: a model is at most one chunk ahead of its listeners."""
         produced: list[int] = []
         ahead: list[int] = []
 
@@ -153,11 +153,11 @@ class TestBackPressure:
 
 class TestAgentSettings:
     async def test_no_model(self) -> None:
-        """What cannot stream is no model."""
+        """An object that cannot stream is refused as model."""
         with pytest.raises(TypeError, match="int is not a model"):
             Agent(3)
 
     async def test_no_tool(self) -> None:
-        """What has no name is no tool."""
+        """An object without a name is refused as tool."""
         with pytest.raises(TypeError, match="is not a tool: it has no 'name'"):
             Agent(ScriptedModel([]), tools=[object()])

@@ -1,4 +1,4 @@
-"""The gate in front of the tools: it decides first, hears every end, and fails closed."""
+"""The gate before the tools: it decides first, gets every result, and fails closed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from .script import Slow, Watched, noted, watched
 
 class TestAllowed:
     async def test_order(self) -> None:
-        """The gate decides before any listener, and hears the end before anybody sees the result."""
+        """The gate decides before any listener, and gets the result before any listener does."""
         gate = Log()
 
         @tool
@@ -49,7 +49,7 @@ class TestAllowed:
         assert gate.settled == [("c1", False, "done", {})]
 
     async def test_runs_what_was_approved(self) -> None:
-        """What a person edited is what runs and what is settled; listeners are shown that."""
+        """The edited arguments run, are settled, and are passed to listeners."""
         ran: list[str] = []
         shown: list[object] = []
         gate = Log(lambda call: allow(replace(call, input={"text": "edited"})))
@@ -60,7 +60,7 @@ class TestAllowed:
         assert gate.settled == [("c1", False, "noted edited", {"text": "edited"})]
 
     async def test_every_end_is_settled(self) -> None:
-        """Success, exception and reported failure are settled, each once."""
+        """Success, exception and reported failure are each settled once."""
         gate = Log()
 
         @tool
@@ -78,7 +78,7 @@ class TestAllowed:
         assert sorted(s[:3] for s in gate.settled) == [("c1", True, "kaboom"), ("c2", False, "noted x")]
 
     async def test_gate_cannot_change_what_runs_afterwards(self) -> None:
-        """Arguments are copied: a gate that keeps and changes them changes nothing."""
+        """Arguments are copied, so later changes by the gate have no effect."""
         ran: list[str] = []
         gate = Log()
         w = await watched(C(c1=("note", {"text": "x"})), T("ok"), tools=[noted(ran)], gate=gate)
@@ -89,7 +89,7 @@ class TestAllowed:
 
 class TestBlocked:
     async def test_reason_reaches_the_model(self) -> None:
-        """A blocked call does not run, no listener is asked, and nothing is settled."""
+        """A blocked call does not run, no listener is called, and nothing is settled."""
         ran: list[str] = []
         gate = Log(block)
         w = await watched(C(c1=("note", {})), T("ok"), tools=[noted(ran)], gate=gate)
@@ -99,7 +99,7 @@ class TestBlocked:
         assert (ran, gate.happened) == ([], ["decide c1"])
 
     async def test_shadow_mode_blocks_nothing(self) -> None:
-        """G-57: in shadow mode the call runs whatever enforce mode would have done."""
+        """G-57: in shadow mode the call runs, whatever enforce mode would have done."""
         ran: list[str] = []
         gate = Log(lambda call: GateDecision(call, "block", mode="shadow", reason="would"))
         w = await watched(C(c1=("note", {})), T("ok"), tools=[noted(ran)], gate=gate)
@@ -107,7 +107,7 @@ class TestBlocked:
         assert ran == [""]
 
     async def test_calls_that_cannot_run_are_not_asked_about(self) -> None:
-        """The gate sees calls of known tools with valid arguments only."""
+        """The gate gets only calls of known tools with valid arguments."""
         gate = Log()
         calls = C(c1=("nope", {}), c2=("note", {"wrong": 1}), c3=("note", "{"))
         w = await watched(calls, T("ok"), tools=[noted([])], gate=gate)
@@ -118,7 +118,7 @@ class TestBlocked:
 
 class TestFailsClosed:
     async def call(self, answer: Callable[[ToolCall], object]) -> tuple[Watched, Log, list[str]]:
-        """One call under a gate that answers with `answer`."""
+        """Return one call under a gate that answers with `answer`."""
         ran: list[str] = []
         gate = Log(answer)
         w = await watched(C(c1=("note", {})), T("ok"), tools=[noted(ran)], gate=gate)
@@ -126,7 +126,7 @@ class TestFailsClosed:
         return w, gate, ran
 
     async def test_gate_that_raises(self) -> None:
-        """A gate that raises blocks the call with its error; the run goes on."""
+        """A gate that raises blocks the call with its error; the run continues."""
 
         def broken(call: ToolCall) -> GateDecision:
             raise RuntimeError("nets on fire")
@@ -136,7 +136,7 @@ class TestFailsClosed:
         assert (ran, gate.settled) == ([], [])
 
     async def test_gate_that_is_cancelled(self) -> None:
-        """A cancellation inside the gate blocks the call."""
+        """A cancellation in the gate blocks the call."""
 
         def broken(call: ToolCall) -> GateDecision:
             raise asyncio.CancelledError
@@ -153,7 +153,7 @@ class TestFailsClosed:
         assert ran == []
 
     async def test_decision_about_another_call(self) -> None:
-        """A decision that names another call or tool allows nothing."""
+        """A decision that names another call or tool does not allow this one."""
         for other in (ToolCall("c2", "note"), ToolCall("c1", "other")):
             w, _, ran = await self.call(lambda call, other=other: allow(other))
             assert w.prompt(2)[-1] == 'result c1 err "The gate failed: it answered for another call"'
@@ -161,14 +161,14 @@ class TestFailsClosed:
 
     @pytest.mark.parametrize("edited", [{"wrong": 1}, {"text": 3}, {"text": object()}])
     async def test_edit_that_does_not_fit(self, edited: dict[str, object]) -> None:
-        """An edited call is checked again; it does not run and is settled as failed."""
+        """An edited call is validated again; an invalid one does not run and is settled as failed."""
         w, gate, ran = await self.call(lambda call: allow(replace(call, input=edited)))
         assert w.prompt(2)[-1].startswith('result c1 err "')
         assert ran == []
         assert [s[:2] for s in gate.settled] == [("c1", True)]
 
     async def test_settle_that_raises(self) -> None:
-        """A result that cannot be recorded fails the run after all tools of the step ended."""
+        """A result that cannot be recorded fails the run after all tools of the step have ended."""
         ran: list[str] = []
 
         class Broken(Log):
@@ -199,14 +199,14 @@ class TestFailsClosed:
         assert len(w.model.requests) == 1
 
     async def test_what_is_no_gate(self) -> None:
-        """A session does not start on a gate that nobody could ask."""
+        """A session refuses an object that is not a gate."""
         agent = Agent(ScriptedModel([]))
         with pytest.raises(TypeError, match="object is not a gate"):
             await agent.create_session(gate=object())
 
 
 class Rewriting:
-    """A tool by hand whose check and whose hint change the arguments that they are given."""
+    """A hand-written tool whose validation and hint change the given arguments."""
 
     name = "work"
     description = "Work."
@@ -234,7 +234,7 @@ class TestToolsThatChangeArguments:
         return w, rewriting
 
     async def test_in_its_check(self) -> None:
-        """The call that the model made is recorded, decided and run, whatever a check does to it."""
+        """The model's original call is recorded, decided and run, whatever its validation changes."""
         gate = Log()
         w, rewriting = await self.called(gate)
         await w.say("go")
@@ -244,7 +244,7 @@ class TestToolsThatChangeArguments:
         assert gate.inputs == rewriting.ran == [{"files": ["a"]}]
 
     async def test_after_an_edit(self) -> None:
-        """An edited input is checked and runs as it was edited."""
+        """An edited input is validated and runs as edited."""
         gate = Log(lambda call: allow(replace(call, input={"files": ["b"]})))
         w, rewriting = await self.called(gate)
         await w.say("go")
@@ -252,7 +252,7 @@ class TestToolsThatChangeArguments:
         assert gate.settled == [("c1", False, "ok", {"files": ["b"]})]
 
     async def test_after_an_override(self) -> None:
-        """The gate is asked about a listener's own arguments, and these run."""
+        """The gate decides about a listener's overriding arguments, and these run."""
         gate = Log()
         w, rewriting = await self.called(gate)
         w.session.on("tool_call", lambda e: Override(args={"files": ["c"]}))
@@ -263,7 +263,7 @@ class TestToolsThatChangeArguments:
 
 class TestWithListeners:
     async def test_denied_afterwards(self) -> None:
-        """A listener that denies what the gate allowed: not run, settled as failed."""
+        """A call that the gate allowed and a listener denied does not run and is settled as failed."""
         ran: list[str] = []
         gate = Log()
         w = await watched(C(c1=("note", {})), T("ok"), tools=[noted(ran)], gate=gate)
@@ -273,7 +273,7 @@ class TestWithListeners:
         assert gate.settled == [("c1", True, "no", {})]
 
     async def test_overridden_afterwards(self) -> None:
-        """Other arguments go through the gate again, after the first decision was settled."""
+        """Overriding arguments pass the gate again, after the first decision was settled."""
         ran: list[str] = []
         gate = Log()
         w = await watched(C(c1=("note", {"text": "x"})), T("ok"), tools=[noted(ran)], gate=gate)
@@ -284,7 +284,7 @@ class TestWithListeners:
         assert [s[1] for s in gate.settled] == [True, False]
 
     async def test_override_that_the_gate_blocks(self) -> None:
-        """A listener cannot override its way past the gate."""
+        """A listener cannot bypass the gate by overriding."""
         ran: list[str] = []
         gate = Log(lambda call: block(call) if call.input["text"] == "rm" else allow(call))
         w = await watched(C(c1=("note", {"text": "x"})), T("ok"), tools=[noted(ran)], gate=gate)
@@ -293,7 +293,7 @@ class TestWithListeners:
         assert ran == []
 
     async def test_override_that_does_not_fit(self) -> None:
-        """A-46: arguments that do not fit never reach the gate a second time."""
+        """A-46: invalid overriding arguments do not reach the gate again."""
         gate = Log()
         w = await watched(C(c1=("note", {})), T("ok"), tools=[noted([])], gate=gate)
         w.session.on("tool_call", lambda e: Override(args={"wrong": 1}))
@@ -301,7 +301,7 @@ class TestWithListeners:
         assert gate.happened == ["decide c1", "settle c1"]
 
     async def test_listener_that_raises(self) -> None:
-        """A-32: a call the gate allowed is settled as failed when its listener raises."""
+        """A-32: a call that the gate allowed is settled as failed if its listener raises."""
         gate = Log()
         w = await watched(C(c1=("note", {})), T("ok"), tools=[noted([])], gate=gate)
 

@@ -1,4 +1,4 @@
-"""What a call costs in the nets when it runs, and that it costs nothing when it does not."""
+"""The cost of a call in the nets: charged if it runs, and not charged otherwise."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def tokens(gate: GateManager, net: str) -> dict[str, int]:
 
 
 async def overridden(rules: str, *calls: str, ran: list[str]) -> Watched:
-    """A finished turn with calls of `note`, each with other arguments than the model's."""
+    """Return a finished turn with calls of `note`, each with overridden arguments."""
     replies = [C(**{call: ("note", {"text": call})}) for call in calls]
     w = await watched(*replies, T("ok"), tools=[noted(ran)], gate=nets(rules))
     w.session.on("tool_call", lambda event: OTHER)
@@ -50,7 +50,7 @@ class TestOverridden:
         assert 'result c3 err "note has reached its limit of 2 calls per session."' in w.seen
 
     async def test_a_budget_of_one(self) -> None:
-        """A-40: with a budget of one a hook that overrides does not block the call for ever."""
+        """A-40: with a budget of one, a hook that overrides does not block the call."""
         ran: list[str] = []
         hooks = Hooks(before_tool_call=lambda event: OTHER)
         gate = nets("limit note to 1 per session")
@@ -61,7 +61,7 @@ class TestOverridden:
         assert tokens(gate, "limit-note-1") == {"ready": 1}
 
     async def test_in_one_step(self) -> None:
-        """A-40: nor do calls of one step that are overridden one after the other."""
+        """A-40: the same holds for overridden calls in one step."""
         ran: list[str] = []
         gate = nets("limit note to 2 per session")
         w = await watched(
@@ -73,7 +73,7 @@ class TestOverridden:
         assert 'result c3 err "note has reached its limit of 2 calls per session."' in seen
 
     async def test_arguments_that_do_not_fit(self) -> None:
-        """A-46: an override that fits no tool costs nothing."""
+        """A-46: an override with invalid arguments costs nothing."""
         gate = nets("limit note to 1 per session")
         w = await watched(C(c1=("note", {})), C(c2=("note", {})), T("ok"), tools=[noted([])], gate=gate)
         wrong = Override(args={"wrong": 1})
@@ -86,7 +86,7 @@ class TestDenied:
 
     @pytest.mark.parametrize("how", ["deny", "raise"])
     async def test_keeps_its_token(self, how: str) -> None:
-        """A-40: what a listener keeps from running may run later without its condition met anew."""
+        """A-40: a call that a listener stopped can run later without a new prerequisite."""
         gate = nets(self.RULES)
         ran: list[str] = []
         tools = [noted(ran, name) for name in ("test", "deploy")]
@@ -118,7 +118,7 @@ class TestDenied:
         assert tokens(gate, "require-test-before-deploy") == {"ready": 1}
 
     async def test_an_edit_that_does_not_fit(self) -> None:
-        """A-40, A-46: a person's edit that fits no tool costs nothing."""
+        """A-40, A-46: an operator's invalid edit costs nothing."""
         manager = nets("limit note to 1 per session\nrequire human-approval before note")
         answers = [ApprovalAnswer(True, input={"wrong": 1}), ApprovalAnswer(True)]
 
@@ -143,7 +143,7 @@ class TestDenied:
 
 class TestNeverStarted:
     async def test_aborted_before_it_started(self) -> None:
-        """A-96: what the gate allowed and an abort kept from starting costs nothing."""
+        """A-96: an allowed call that an abort kept from starting costs nothing."""
         gate = nets("limit note to 2 per session")
         w = await watched(C(c1=("note", {}), c2=("note", {})), T("never"), tools=[noted([])], gate=gate)
         w.session.on("tool_call", lambda e: w.session.abort() if e.call_id == "c2" else None)
@@ -151,7 +151,7 @@ class TestNeverStarted:
         assert tokens(gate, "limit-note-2") == {"ready": 1, "budget": 2}
 
     async def test_withdrawn_while_a_listener_thinks(self) -> None:
-        """A-78: nor does one that was withdrawn while its listener thought."""
+        """A-78: a call that was withdrawn while its listener decided costs nothing."""
         gate = nets("limit note to 1 per session")
         w = await watched(C(c1=("note", {})), T("ok"), tools=[noted([])], gate=gate)
         thinking = asyncio.Event()
@@ -168,7 +168,7 @@ class TestNeverStarted:
         assert tokens(gate, "limit-note-1") == {"ready": 1, "budget": 1}
 
     async def test_stopped_after_it_started(self) -> None:
-        """G-16: a tool that started and was stopped stays charged, for nobody knows what it did."""
+        """G-16: a started tool that was stopped stays charged, because its effects are unknown."""
         gate = nets("limit slow to 1 per session")
         slow = Slow()
         w = await watched(C(c1=("slow", {})), T("never"), tools=[slow.tool], gate=gate)
@@ -179,7 +179,7 @@ class TestNeverStarted:
         assert tokens(gate, "limit-slow-1") == {"ready": 1}
 
     async def test_what_gates_are_told(self) -> None:
-        """A-40: only of a call that never started is a gate told to take steps back, and which."""
+        """A-40: the gate is told to undo steps only for calls that never started, with the steps."""
         manager = nets("limit note to 9 per session")
         undo: list[tuple[str, list[str]]] = []
 

@@ -42,7 +42,7 @@ async def ship() -> str:
 
 
 async def resumed(gate: object, *first: Reply) -> Session:
-    """A session that made the calls of `first` and is resumed with another model."""
+    """Return a session that made the calls of `first` and is resumed with another model."""
     store = InMemorySessionStore()
     tools = [note, check, ship]
     agent = Agent(ScriptedModel([*first, T("ok")]), tools=tools, store=store, gate=create_gate(NETS))
@@ -59,24 +59,24 @@ def outcomes(session: Session) -> list[bool]:
 
 class TestResumed:
     async def test_goes_on_where_the_history_left_it(self) -> None:
-        """G-32: a used limit stays used, and what was done unlocks what it unlocked."""
+        """G-32: a used limit stays used, and earlier successes still unlock."""
         session = await resumed(create_gate(NETS), C(c1=("note", {}), c2=("check", {})))
         await session.prompt("on")
         assert outcomes(session) == [True, False]
 
     async def test_what_failed_unlocks_nothing(self) -> None:
-        """G-71: a failure that the tool returned unlocks nothing, in this life and the next."""
+        """G-71: a returned failure unlocks nothing, before and after the resumption."""
         session = await resumed(lambda: create_gate(NETS), C(c1=("check", {"fail": True})))
         await session.prompt("on")
         assert outcomes(session) == [False, True]
 
     async def test_a_new_gate_is_refused(self) -> None:
-        """G-32: a function whose nets nothing has placed is refused; it would refill every limit."""
+        """G-32: a function that makes a new manager is refused, because it would refill every limit."""
         with pytest.raises(AgentError, match=r"makes a new GateManager.*Pass the result of create_gate"):
             await resumed(lambda: GateManager(NETS), C(c1=("note", {})))
 
     async def test_a_manager_is_where_it_is(self) -> None:
-        """G-32: a manager of the author's own is not moved."""
+        """G-32: a manager passed by the author is not changed."""
         manager = GateManager(NETS)
         await resumed(manager, C(c1=("note", {})))
         assert manager.format_status() == GateManager(NETS).format_status()

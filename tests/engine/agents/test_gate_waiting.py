@@ -1,4 +1,4 @@
-"""Calls withdrawn while the gate waits for a person, and real nets in front of the tools."""
+"""Calls withdrawn while the gate waits for approval, and real nets before the tools."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .script import SKIPPED, Watched, noted, watched
 
 
 class Person(Log):
-    """A gate that waits for a person who never answers."""
+    """A gate that waits for an approver who never answers."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class Person(Log):
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            # Recording a withdrawal takes a moment, in which more may be said.
+            # Recording a withdrawal takes a moment, in which more messages may arrive.
             await asyncio.sleep(0.01)
             self.withdrawn += 1
             raise
@@ -38,7 +38,7 @@ class Person(Log):
 
 class TestInterrupted:
     async def test_by_a_message(self) -> None:
-        """A-78: a message withdraws the question once, however many follow; nothing is settled."""
+        """A-78: a message withdraws the request once, however many follow; nothing is settled."""
         gate = Person()
         w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted([])], gate=gate)
         w.session.send("go")
@@ -57,7 +57,7 @@ class TestInterrupted:
         ]
 
     async def test_by_an_abort(self) -> None:
-        """A-96: an abort withdraws the question."""
+        """A-96: an abort withdraws the request."""
         gate = Person()
         w = await watched(C(c1=("note", {})), T("never"), tools=[noted([])], gate=gate)
         w.session.send("go")
@@ -68,7 +68,7 @@ class TestInterrupted:
         assert w.seen[-2:] == ['result c1 err "Aborted"', 'turn_end("")']
 
     async def test_allowed_and_not_started(self) -> None:
-        """A-96: what the gate allowed and an abort kept from starting is settled as failed."""
+        """A-96: an allowed call that an abort kept from starting is settled as failed."""
         ran: list[str] = []
         gate = Log()
         w = await watched(C(c1=("note", {}), c2=("note", {})), T("never"), tools=[noted(ran)], gate=gate)
@@ -78,7 +78,7 @@ class TestInterrupted:
         assert sorted(s[:3] for s in gate.settled) == [("c1", True, "Aborted"), ("c2", True, "Aborted")]
 
     async def test_allowed_while_a_listener_thinks(self) -> None:
-        """A-78: a call the gate allowed, withdrawn at its listener, is settled as failed."""
+        """A-78: an allowed call that is withdrawn during its listener is settled as failed."""
         gate = Log()
         w = await watched(C(c1=("note", {})), T("ok"), tools=[noted([])], gate=gate)
         thinking = asyncio.Event()
@@ -95,7 +95,7 @@ class TestInterrupted:
         assert gate.settled == [("c1", True, SKIPPED, {})]
 
     async def test_decision_that_comes_all_the_same(self) -> None:
-        """A-78: a decision that was on its way when the message came stands."""
+        """A-78: a decision that completes despite the message is valid."""
         ran: list[str] = []
 
         class Late(Log):
@@ -120,7 +120,7 @@ class TestInterrupted:
 
 
 class TestManager:
-    """Real nets in front of real tools."""
+    """Real nets before real tools."""
 
     RULES = "require test before deploy\nblock rm"
 
@@ -128,7 +128,7 @@ class TestManager:
         return [noted(ran, name) for name in ("test", "deploy", "rm")]
 
     async def test_order_of_calls(self) -> None:
-        """A gate manager can be given as it is: what its nets forbid does not run."""
+        """A gate manager can be passed directly, and calls that its nets block do not run."""
         ran: list[str] = []
         manager = create_gate_manager(registry=compile_rules(self.RULES).registry)
         w = await watched(
@@ -145,7 +145,7 @@ class TestManager:
         assert ran == ["test", "deploy"]
 
     async def test_created_gate(self) -> None:
-        """What `create_gate` returns asks its person, and starts afresh with each session."""
+        """A gate of `create_gate` asks its `confirm` function and starts fresh for each session."""
         ran: list[str] = []
         asked: list[str] = []
 
@@ -167,7 +167,7 @@ class TestManager:
         assert ran == [""]
 
     async def test_wording_of_a_created_gate(self) -> None:
-        """G-30: a created gate words its block reasons for the model."""
+        """G-30: a created gate rewords its block reasons for the model."""
         gate = create_gate(
             compile_rules("block rm").nets,
             transform_block_reason=lambda tool, reason: f"{tool}? {reason.upper()}",
@@ -178,7 +178,7 @@ class TestManager:
         assert ran == []
 
     async def test_wording_that_fails(self) -> None:
-        """G-30: a call stays blocked when its reason cannot be worded."""
+        """G-30: a call stays blocked if its reason cannot be reworded."""
         gate = create_gate(
             compile_rules("block rm").nets, transform_block_reason=lambda tool, reason: reason[1000]
         )
@@ -187,7 +187,7 @@ class TestManager:
 
     @pytest.mark.parametrize("failed", [True, False])
     async def test_results_of_a_created_gate(self, failed: bool) -> None:
-        """G-30: what the gate takes for a failure unlocks nothing; the model reads it as it is."""
+        """G-30: a result that the gate counts as failure unlocks nothing; the model reads it as is."""
         judged: list[tuple[str, object]] = []
 
         def is_error(tool: str, value: object) -> bool:
@@ -211,7 +211,7 @@ class TestManager:
         assert judged[0] == ("test", "noted t")
 
     async def test_failures_are_not_judged_again(self) -> None:
-        """G-30: an error result is a failure, whatever the gate would say of its text."""
+        """G-30: an error result is a failure, whatever `is_error` returns for its text."""
 
         @tool(name="test")
         async def broken() -> str:
@@ -234,7 +234,7 @@ class TestManager:
         assert ran == []
 
     async def test_json_of_a_created_gate(self) -> None:
-        """G-30: a value that a tool returned is judged as that value, though the model reads its JSON."""
+        """G-30: a returned value is judged as that value, although the model reads its JSON."""
 
         @tool(name="test")
         async def check() -> object:
@@ -257,7 +257,7 @@ class TestManager:
         assert ran == []
 
     async def test_fresh_for_each_session(self) -> None:
-        """A function makes a gate of its own for each session."""
+        """A function makes a separate gate for each session."""
         ran: list[str] = []
         nets = compile_rules(self.RULES).registry
         replies = [C(test={"text": "test"}), T("ok"), C(c9=("deploy", {})), T("ok")]

@@ -1,4 +1,4 @@
-"""Hooks: an author's own say before and after calls, never past the gate, and closed when they fail."""
+"""Hooks: an author's decisions before and after calls, behind the gate, failing closed."""
 
 from __future__ import annotations
 
@@ -44,12 +44,12 @@ class TestBeforeToolCall:
     )
     @pytest.mark.parametrize("gated", [False, True])
     async def test_answers(self, answer: object, shown: str, gated: bool) -> None:
-        """Part 2, A-40, A-44, A-46: a hook answers like a listener; what is no decision denies."""
+        """Part 2, A-40, A-44, A-46: a hook answers like a listener; other values deny."""
         w = await turn(Hooks(before_tool_call=lambda e: answer), gate=Log() if gated else None)
         assert any(line.startswith(shown) for line in w.seen)
 
     async def test_order(self) -> None:
-        """Part 2: the gate, then the hooks in their order, then the listeners."""
+        """Part 2: the gate comes first, then the hooks in order, then the listeners."""
         gate = Log()
         hooks = [
             Hooks(before_tool_call=lambda e: gate.happened.append("first")),
@@ -61,7 +61,7 @@ class TestBeforeToolCall:
         assert gate.happened == ["decide c1", "first", "second", "listener", "settle c1"]
 
     async def test_first_decision_wins(self) -> None:
-        """Part 2, A-41: whoever decides first is the last who is asked."""
+        """Part 2, A-41: after the first decision no other hook or listener is called."""
         asked: list[str] = []
         hooks = [
             Hooks(before_tool_call=lambda e: asked.append("first")),
@@ -74,7 +74,7 @@ class TestBeforeToolCall:
         assert asked == ["first"]
 
     async def test_never_past_the_gate(self) -> None:
-        """Part 2: what the gate blocks no hook is asked about, and none can allow it."""
+        """Part 2: no hook is called for a call that the gate blocks, and none can allow it."""
         asked: list[object] = []
         ran: list[str] = []
 
@@ -87,7 +87,7 @@ class TestBeforeToolCall:
         assert (asked, ran) == ([], [])
 
     async def test_override_passes_the_gate_again(self) -> None:
-        """Part 2: what a hook overrides, the gate is asked about, and may block."""
+        """Part 2: a hook's override passes the gate again, which may block it."""
         ran: list[str] = []
         gate = Log(lambda call: block(call) if call.input["text"] == "rm" else allow(call))
         w = await turn(
@@ -98,13 +98,13 @@ class TestBeforeToolCall:
         assert gate.happened == ["decide c1", "settle c1", "decide c1"]
 
     async def test_denied_is_settled(self) -> None:
-        """Part 2: a call the gate allowed and a hook denies is settled as failed."""
+        """Part 2: a call that the gate allowed and a hook denied is settled as failed."""
         gate = Log()
         await turn(Hooks(before_tool_call=lambda e: Deny(reason="no")), gate=gate)
         assert gate.settled == [("c1", True, "no", {"text": "x"})]
 
     async def test_own_copy(self) -> None:
-        """Part 2, A-47: what a hook does to its event changes nothing."""
+        """Part 2, A-47: changes that a hook makes to its event have no effect."""
         ran: list[str] = []
         await turn(Hooks(before_tool_call=lambda e: e.args.update(text="changed")), ran=ran)
         assert ran == ["x"]
@@ -118,7 +118,7 @@ class TestBeforeToolCall:
         assert gate.settled == [("c1", True, "Tool call not executed: hook broke", {"text": "x"})]
 
     async def test_withdrawn_by_a_message(self) -> None:
-        """Part 2, A-78: a message that steers does not wait for a hook."""
+        """Part 2, A-78: a steering message does not wait for a hook."""
         asked = asyncio.Event()
 
         async def hook(event: ToolCallEvent) -> None:
@@ -145,7 +145,7 @@ class TestAfterToolCall:
         ],
     )
     async def test_answers(self, answer: object, shown: str, metadata: object) -> None:
-        """Part 2: a hook may give what the model reads instead; it is stored, told and sent."""
+        """Part 2: a hook can replace the result for the model; it is stored, reported and sent."""
         w = await turn(Hooks(after_tool_call=lambda call: answer))
         assert shown in w.seen
         assert w.prompt(2)[-1] == shown
@@ -153,7 +153,7 @@ class TestAfterToolCall:
         assert result(w).metadata == metadata
 
     async def test_sees_the_call(self) -> None:
-        """Part 2: a hook is shown the arguments that ran and the tool's own output."""
+        """Part 2: a hook gets the arguments that ran and the tool's own output."""
         seen: list[FinishedCall] = []
         hooks = Hooks(
             before_tool_call=lambda e: Override(args={"text": "y"}),
@@ -166,7 +166,7 @@ class TestAfterToolCall:
         assert call.seconds > 0
 
     async def test_the_gate_hears_the_tools_own_result(self) -> None:
-        """Part 2: the gate settles what the tool gave, before the hook is asked."""
+        """Part 2: the gate settles the tool's own result before the hook is called."""
         gate = Log()
 
         def hook(call: FinishedCall) -> ToolOutput:
@@ -179,7 +179,7 @@ class TestAfterToolCall:
         assert 'result c1 err "looks bad"' in w.seen
 
     async def test_failure_cannot_be_hidden_from_the_gate(self) -> None:
-        """Part 2: a hook that calls a failure a success changes what the model reads, nothing else."""
+        """Part 2: a hook that turns a failure into a success changes only what the model reads."""
         gate = Log()
 
         @tool(name="note")
@@ -193,7 +193,7 @@ class TestAfterToolCall:
         assert gate.settled == [("c1", True, "kaboom", {"text": "x"})]
 
     async def test_only_calls_that_ran(self) -> None:
-        """Part 2: no hook makes a result of a call that was blocked, denied, unknown or malformed."""
+        """Part 2: no hook is called for a call that was blocked, denied, unknown or malformed."""
         seen: list[str] = []
 
         def hook(call: FinishedCall) -> ToolOutput:
@@ -212,7 +212,7 @@ class TestAfterToolCall:
         assert [r.result == "done!" for r in results] == [False, False, False, False, True]
 
     async def test_one_after_the_other(self) -> None:
-        """Part 2: each hook sees what the one before made of the result."""
+        """Part 2: each hook gets the result as changed by the previous one."""
 
         def adding(word: str) -> Hooks:
             return Hooks(after_tool_call=lambda call: f"{call.output.text} {word}")
@@ -221,7 +221,7 @@ class TestAfterToolCall:
         assert 'result c1 ok "noted x one two"' in w.seen
 
     async def test_own_copy(self) -> None:
-        """Part 2, A-47: what a hook does to the output it is shown changes nothing."""
+        """Part 2, A-47: changes that a hook makes to the given output have no effect."""
 
         @tool(name="note")
         async def described(text: str) -> ToolOutput:
@@ -235,7 +235,7 @@ class TestAfterToolCall:
 
     @pytest.mark.parametrize("hook", [raises, lambda call: 7, lambda call: {"deny": "x"}])
     async def test_raises_or_answers_nonsense(self, hook: Callable[[object], object]) -> None:
-        """Part 2, A-32: the run fails, and the result that was not looked over is read by nobody."""
+        """Part 2, A-32: the run fails, and the unchecked result is passed to no one."""
         gate = Log()
         w, ran = await failing(Hooks(after_tool_call=hook), "hook", gate=gate)
         assert ran == ["x"]
@@ -245,7 +245,7 @@ class TestAfterToolCall:
         assert not any("noted" in line for line in [*w.seen, *await w.stored()])
 
     async def test_aborted_meanwhile(self) -> None:
-        """Part 2, A-94: an abort does not wait for a hook; what it had not looked over is not kept."""
+        """Part 2, A-94: an abort does not wait for a hook, and the unchecked result is discarded."""
         asked = asyncio.Event()
 
         async def hook(call: FinishedCall) -> None:
@@ -262,7 +262,7 @@ class TestAfterToolCall:
         assert w.seen[-2:] == [expected, 'turn_end("")']
 
     async def test_aborted_before(self) -> None:
-        """Part 2, A-94: a tool that was stopped says so; nobody looks that over any more."""
+        """Part 2, A-94: a stopped tool's result says so, and no hook checks it."""
 
         @tool(name="note")
         async def stuck(ctx: ToolContext, text: str) -> str:

@@ -1,4 +1,4 @@
-"""Hooks of an agent around the calls of its subagents: after the gate, before the subagent's own."""
+"""Hooks of an agent around its subagents' calls: after the gate, before the subagent's own."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ INNER = C(c1=("note", {"text": "x"}))
 
 
 class Family:
-    """`boss` has `helper` make one call of `note`; what ran, and what the helper read."""
+    """`boss` lets `helper` make one call of `note`; records the runs and the helper's result."""
 
     def __init__(self, boss: object = (), helper: object = (), gate: object = None) -> None:
         self.ran: list[str] = []
@@ -61,18 +61,18 @@ class Family:
 
     @property
     def read(self) -> str:
-        """What the helper's model read of its call."""
+        """Return the result that the helper's model read."""
         return self.model.requests[-1].messages[-1].text
 
 
 def only(name: str, answer: object) -> Callable[[ToolCallEvent], object]:
-    """A guard that speaks about calls of one tool."""
+    """Return a hook that answers only for calls of one tool."""
     return lambda event: answer if event.name == name else None
 
 
 class TestBefore:
     async def test_order(self) -> None:
-        """Section 9: the gate, then the outer agent's hooks, then the subagent's own."""
+        """Section 9: the gate comes first, then the outer agent's hooks, then the subagent's own."""
         gate = Log()
 
         def log(who: str) -> Hooks:
@@ -91,20 +91,20 @@ class TestBefore:
 
     @pytest.mark.parametrize("own", [(), Hooks(before_tool_call=lambda e: Allow())])
     async def test_the_outer_denies(self, own: object) -> None:
-        """Section 9: what the outer guard denies does not run, whatever the subagent's own would say."""
+        """Section 9: a call that the outer hook denies does not run, whatever the subagent's own says."""
         family = Family(Hooks(before_tool_call=only("note", Deny(reason="not here"))), own)
         await family.work()
         assert (family.ran, family.read) == ([], "not here")
 
     async def test_the_outer_has_not_the_only_say(self) -> None:
-        """Section 9: what the outer guard allows, the subagent's own may still deny."""
+        """Section 9: a call that the outer hook allows can still be denied by the subagent's own."""
         own = Hooks(before_tool_call=lambda e: Deny(reason="not with me"))
         family = Family(Hooks(before_tool_call=only("note", Allow())), own)
         await family.work()
         assert (family.ran, family.read) == ([], "not with me")
 
     async def test_changed_arguments(self) -> None:
-        """Section 9: the outer's arguments are what the inner is asked about, and the gate again."""
+        """Section 9: the inner hook and the gate get the outer hook's arguments."""
         gate, seen = Log(), []
         outer = Hooks(before_tool_call=only("note", Override(args={"text": "y"})))
         own = Hooks(before_tool_call=lambda e: seen.append(e.args))
@@ -123,7 +123,7 @@ class TestBefore:
         assert (family.ran, family.read) == ([], "not now")
 
     async def test_wrong_arguments(self) -> None:
-        """A-46: arguments that do not fit the tool deny, before the subagent's own is asked."""
+        """A-46: invalid arguments deny before the subagent's own hook is called."""
         seen: list[object] = []
         outer = Hooks(before_tool_call=only("note", Override(args={"wrong": 1})))
         family = Family(outer, Hooks(before_tool_call=seen.append), Log())
@@ -132,14 +132,14 @@ class TestBefore:
         assert (family.ran, seen) == ([], [])
 
     async def test_what_is_no_decision_denies(self) -> None:
-        """A-44: an outer hook that answers nonsense denies."""
+        """A-44: an outer hook's answer that is not a decision denies."""
         family = Family(Hooks(before_tool_call=only("note", True)))
         await family.work()
         assert family.ran == []
         assert "a before_tool_call hook must return None" in family.read
 
     async def test_one_that_raises(self) -> None:
-        """A-32: it ends the run that made the call; the parent reads that its task failed."""
+        """A-32: the hook's error ends the run that made the call; the parent's task fails."""
 
         def broken(event: ToolCallEvent) -> None:
             if event.name == "note":
@@ -152,7 +152,7 @@ class TestBefore:
         assert (task.is_error, task.result) == (True, "guard broke")
 
     async def test_whose_call_it_is(self) -> None:
-        """Section 9: a hook is told which session makes the call."""
+        """Section 9: a hook gets the id of the session that makes the call."""
         seen: list[str] = []
         finished: list[FinishedCall] = []
         hooks = Hooks(
@@ -164,7 +164,7 @@ class TestBefore:
         assert [call.session_id for call in finished] == [seen[1], "s"]
 
     async def test_of_every_level(self) -> None:
-        """Section 9: hooks reach down through all subagents, the outermost first."""
+        """Section 9: hooks apply to all levels of subagents, the outermost first."""
         order: list[str] = []
         ran: list[str] = []
 
@@ -192,7 +192,7 @@ class TestBefore:
         assert (order, ran) == (["top", "mid", "low"], ["x"])
 
     async def test_the_subagent_alone(self) -> None:
-        """Section 9: hosted by itself, the same agent has its own hooks and no others."""
+        """Section 9: run on its own, the same agent has only its own hooks."""
         family = Family(Hooks(before_tool_call=only("note", Deny(reason="no"))))
         await family.work()
         again = family.helper.replace(model=ScriptedModel([INNER, T("done")]))
@@ -232,7 +232,7 @@ class TestModelCalls:
         assert session.messages[0].text == "go"
 
     async def test_only_messages(self) -> None:
-        """Section 9: system prompt and tools that the outer hook wants are for its own agent."""
+        """Section 9: system prompt and tools of the outer hook apply only to its own agent."""
         hooks = Hooks(
             before_model_call=lambda r: ModelCall(system_prompt="Be the boss.", tools=["task_helper"])
         )
@@ -246,7 +246,7 @@ class TestModelCalls:
 
     @pytest.mark.parametrize("answer", [RuntimeError("guard broke"), "nonsense"])
     async def test_one_that_fails(self, answer: object) -> None:
-        """A-32: nothing is sent that an outer hook should have seen and did not."""
+        """A-32: if an outer hook fails, the request is not sent."""
 
         def broken(request: ModelRequest) -> object:
             if request.session_id == "s":
@@ -263,7 +263,7 @@ class TestModelCalls:
         assert "guard broke" in task.result or "must return None or a ModelCall" in task.result
 
     async def test_summaries(self) -> None:
-        """Section 9: what a subagent is to sum up is sent as the outer hook leaves it, too."""
+        """Section 9: the request for a subagent's summary also passes the outer hook."""
 
         def mask(request: ModelRequest) -> ModelCall:
             said = [m.model_copy(update={"text": m.text.replace("x", "*")}) for m in request.messages]
@@ -283,7 +283,7 @@ class TestModelCalls:
         assert "xyz" not in request.messages[0].text
 
     async def test_of_every_level(self) -> None:
-        """Section 9: a hook reaches the requests of all agents below its own, and of no other."""
+        """Section 9: a hook gets the requests of all agents below its own, and of no others."""
         asked: list[tuple[str, int]] = []
 
         def log(who: str) -> Hooks:
@@ -314,7 +314,7 @@ class TestModelCalls:
 
 class TestStops:
     async def test_own_turns_alone(self) -> None:
-        """Section 9: what would keep the parent from stopping does not keep its subagent from it."""
+        """Section 9: a parent's `before_stop` hook is not called for its subagent's turns."""
         asked: list[str] = []
         own: list[str] = []
         await Family(Hooks(before_stop=asked.append), Hooks(before_stop=own.append)).work()
@@ -323,7 +323,7 @@ class TestStops:
 
 class TestAfter:
     async def test_order(self) -> None:
-        """Section 9: the outer agent's hook is the first to see a result, and hides what it will."""
+        """Section 9: the outer agent's hook gets a result first and can hide it."""
         seen: list[str] = []
 
         def outer(call: FinishedCall) -> str | None:
@@ -341,7 +341,7 @@ class TestAfter:
         assert ("noted x", False) in [(text, error) for _, error, text, _ in gate.settled]
 
     async def test_one_that_raises(self) -> None:
-        """A-32: nothing of a result that the outer hook could not look over is read below."""
+        """A-32: a result that the outer hook could not check is not passed to the subagent."""
 
         def broken(call: FinishedCall) -> ToolOutput:
             raise RuntimeError("guard broke")

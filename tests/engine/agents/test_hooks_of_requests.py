@@ -1,4 +1,4 @@
-"""What a hook may change about a model request: its messages too, and a summary's as well as a turn's."""
+"""Changes that a hook can make to a model request, including messages and requests for summaries."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def giving(*messages: object) -> Hooks:
 
 class TestMessages:
     async def test_of_one_request_only(self) -> None:
-        """Section 9, transformContext: the model reads what the hook gives, and nothing else changes."""
+        """Section 9, transformContext: the model gets the hook's messages, and nothing else changes."""
 
         def redacted(request: ModelRequest) -> ModelCall:
             return ModelCall(
@@ -59,14 +59,14 @@ class TestMessages:
         assert transcript(w.session.messages) == kept
 
     async def test_none_leaves_them(self) -> None:
-        """Section 9: a hook that changes something else leaves the messages as they are."""
+        """Section 9: a hook that changes something else leaves the messages unchanged."""
         hooks = Hooks(before_model_call=lambda request: ModelCall(system_prompt="Be brief."))
         w = await watched(T("a"), hooks=hooks)
         await w.say("go")
         assert w.prompt(1) == ['user "go"']
 
     async def test_the_next_hook_sees_them(self) -> None:
-        """Section 9: each hook sees the messages that the one before gave."""
+        """Section 9: each hook gets the messages as changed by the previous one."""
         seen: list[tuple[Message, ...]] = []
         hooks = [giving(SAID, ASKED, TOLD), Hooks(before_model_call=lambda r: seen.append(r.messages))]
         w = await watched(T("a"), hooks=hooks)
@@ -74,7 +74,7 @@ class TestMessages:
         assert seen == [(SAID, ASKED, TOLD)]
 
     async def test_ids_of_calls_that_were_added(self) -> None:
-        """Section 9: a reply's call gets another id than the calls of examples that a hook added."""
+        """Section 9: a reply's call gets an id different from those of calls that a hook added."""
         w = await watched(CALL, T("ok"), tools=[noted([])], hooks=giving(SAID, ASKED, TOLD))
         assert 'result c1-2 ok "noted x"' in await w.say("go")
 
@@ -93,7 +93,7 @@ class TestMessages:
         ],
     )
     async def test_results_stay_with_their_calls(self, messages: list[Message], problem: str) -> None:
-        """Section 9: what no provider takes fails the run before the model is called, naming the hook."""
+        """Section 9: messages that no provider accepts fail the run before the model is called."""
         w = await watched(T("never"), hooks=giving(*messages))
         w.session.send("go")
         with pytest.raises(ValueError, match=r"a before_model_call hook \(giving.*lambda") as caught:
@@ -103,7 +103,7 @@ class TestMessages:
         assert await w.stored() == ['user "go"']
 
     async def test_what_is_no_message(self) -> None:
-        """A-44: anything but messages fails the run, and the hook is named."""
+        """A-44: values other than messages fail the run, and the error names the hook."""
         w = await watched(T("never"), hooks=giving({"role": "user", "content": "go"}))
         w.session.send("go")
         with pytest.raises(TypeError, match=r"hook \(giving.*must give messages, not dict"):
@@ -132,7 +132,7 @@ class TestMessages:
         )
     )
     def test_law(self, messages: list[Message]) -> None:
-        """Section 9: exactly those messages are taken in which every call is answered at once."""
+        """Section 9: messages are accepted exactly if every call is answered right after it."""
         request = ModelRequest((SAID,))
         try:
             taken = asyncio.run(HookChain(giving(*messages)).before_model_call(request)).messages
@@ -144,7 +144,7 @@ class TestMessages:
 
 
 def in_order(messages: list[Message]) -> list[Message]:
-    """Results in the order of their calls, which is up to whoever writes them."""
+    """Return messages with results in the order of their calls, which the writer may choose freely."""
     ordered: list[Message] = []
     for message in messages:
         at = len(ordered)
@@ -161,7 +161,7 @@ def in_order(messages: list[Message]) -> list[Message]:
 
 class TestSummary:
     async def test_passes_the_hooks(self) -> None:
-        """Section 9: a hook that redacts sees what is sent for a summary, and can tell what it is for."""
+        """Section 9: a redacting hook gets the request for a summary and can tell its purpose."""
         purposes: list[str] = []
 
         def hook(request: ModelRequest) -> ModelCall:
@@ -181,7 +181,7 @@ class TestSummary:
         assert w.model.requests[1].purpose == "summary"
 
     async def test_tools_mean_nothing(self) -> None:
-        """Section 9: a hook that always names tools does not stand in the way of a summary."""
+        """Section 9: a hook that always names tools does not prevent a summary."""
         hooks = Hooks(before_model_call=lambda request: ModelCall(tools=["note"]))
         w = await watched(T("a"), T("S"), tools=[noted([])], hooks=hooks)
         await w.say("go")
@@ -189,7 +189,7 @@ class TestSummary:
         assert w.model.requests[1].tools == ()
 
     async def test_a_hook_that_raises(self) -> None:
-        """Section 9, A-32: without its hook's consent nothing is sent, and nothing has changed."""
+        """Section 9, A-32: if its hook raises, nothing is sent and nothing changes."""
         hooks = Hooks(before_model_call=lambda r: raises() if r.purpose == "summary" else None)
         w = await watched(T("a"), T("never"), T("b"), hooks=hooks)
         await w.say("go")
@@ -218,7 +218,7 @@ class TestSummary:
         assert len(w.model.requests) == 1
 
     async def test_a_turns_request_says_so(self) -> None:
-        """Section 9: every step of a turn is told as one."""
+        """Section 9: every step of a turn has the purpose `turn`."""
         w = await watched(C(note={}), T("ok"), tools=[noted([])])
         await w.say("go")
         assert [r.purpose for r in w.model.requests] == ["turn", "turn"]

@@ -1,4 +1,4 @@
-"""Hooks around model calls and the end of a run, and what hooks may be."""
+"""Hooks around model calls and the end of a run, and the values accepted as hooks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .script import noted, until, watched
 
 class TestBeforeModelCall:
     async def test_change(self) -> None:
-        """Part 2: a hook may change system prompt and tools of one call."""
+        """Part 2: a hook can change system prompt and tools of one call."""
         numbers: list[int] = []
 
         def hook(request: ModelRequest) -> ModelCall | None:
@@ -39,7 +39,7 @@ class TestBeforeModelCall:
         assert numbers == [1, 3]
 
     async def test_tool_that_is_left_out(self) -> None:
-        """Part 2: a tool that was left out of a call cannot be called in its reply; nobody is asked."""
+        """Part 2: a tool that was left out of a call cannot be called in its reply; no gate is asked."""
         ran: list[str] = []
         gate = Log()
         w = await watched(
@@ -53,7 +53,7 @@ class TestBeforeModelCall:
         assert (ran, gate.happened) == ([], [])
 
     async def test_own_copy(self) -> None:
-        """Part 2, A-12: what a hook does to the request it is shown changes nothing."""
+        """Part 2, A-12: changes that a hook makes to the given request have no effect."""
 
         def hook(request: ModelRequest) -> None:
             for message in request.messages:
@@ -97,7 +97,7 @@ class TestBeforeModelCall:
 
 class TestBeforeStop:
     async def test_goes_on(self) -> None:
-        """Part 2: text goes on as if a person had queued it, in the same run."""
+        """Part 2: a returned text continues the same run like a queued message."""
         heard: list[str] = []
 
         def hook(text: str) -> str | None:
@@ -112,7 +112,7 @@ class TestBeforeStop:
         assert [s for s in w.seen if s.startswith("turn_end")] == ['turn_end("Sure")']
 
     async def test_never_for_ever(self) -> None:
-        """Part 2, A-62: a hook that never has enough ends with the steps, and is not asked in vain."""
+        """Part 2, A-62: a hook that always continues ends with the steps, and is not called in vain."""
         heard: list[str] = []
 
         def hook(text: str) -> str:
@@ -127,7 +127,7 @@ class TestBeforeStop:
         assert len(w.model.requests) == 3
 
     async def test_people_come_first(self) -> None:
-        """Part 2, A-79: the hook is not asked while somebody's message waits."""
+        """Part 2, A-79: the hook is not called while a message waits."""
         heard: list[str] = []
         w = await watched(T("A"), T("B"), hooks=Hooks(before_stop=heard.append))
         w.session.send("1")
@@ -136,7 +136,7 @@ class TestBeforeStop:
         assert heard == ["B"]
 
     async def test_not_after_calls(self) -> None:
-        """Part 2: a reply with calls does not stop the run, so the hook is not asked about it."""
+        """Part 2: a reply with calls does not stop the run, so the hook is not called."""
         heard: list[str] = []
         await turn(Hooks(before_stop=heard.append))
         assert heard == ["ok"]
@@ -146,7 +146,7 @@ class TestBeforeStop:
         [(raises, "hook broke"), (lambda text: True, "must return None or text, not bool")],
     )
     async def test_raises_or_answers_nonsense(self, hook: object, expected: str) -> None:
-        """Part 2, A-32: the run fails; what was said is kept."""
+        """Part 2, A-32: the run fails, and the reply is kept."""
         w = await watched(T("Done"), T("never"), hooks=Hooks(before_stop=hook))
         w.session.send("go")
         with pytest.raises(Exception, match=expected):
@@ -154,7 +154,7 @@ class TestBeforeStop:
         assert await w.stored() == ['user "go"', 'assistant "Done"']
 
     async def test_aborted_meanwhile(self) -> None:
-        """Part 2: an abort does not wait for a hook, and its text is nobody's."""
+        """Part 2: an abort does not wait for a hook, and its text is discarded."""
         asked = asyncio.Event()
 
         async def hook(text: str) -> str:
@@ -170,7 +170,7 @@ class TestBeforeStop:
         assert (w.turn_end.stop_reason, w.turn_end.undelivered) == ("aborted", ())
 
     async def test_message_meanwhile(self) -> None:
-        """Part 2, A-81: a message that comes while the hook thinks goes first, and none is lost."""
+        """Part 2, A-81: a message that arrives during the hook comes first, and none is lost."""
         asked, answer = asyncio.Event(), asyncio.Event()
 
         async def hook(text: str) -> str | None:
@@ -192,12 +192,12 @@ class TestBeforeStop:
 
 class TestMaking:
     def test_what_are_no_hooks(self) -> None:
-        """Part 2: an agent is not made with what nobody would ask."""
+        """Part 2: an agent refuses a value that is not `Hooks`."""
         with pytest.raises(TypeError, match="hooks are Hooks, not dict"):
             Agent(ScriptedModel([]), hooks=[{"before_stop": print}])
 
     async def test_shared_by_sessions(self) -> None:
-        """Part 2: hooks are the agent's, for each of its sessions."""
+        """Part 2: an agent's hooks apply to each of its sessions."""
         heard: list[str] = []
         agent = Agent(ScriptedModel([T("A"), T("B")]), hooks=Hooks(before_stop=heard.append))
         await (await agent.create_session()).prompt("1")
@@ -205,7 +205,7 @@ class TestMaking:
         assert heard == ["A", "B"]
 
     async def test_cancelled_from_within(self) -> None:
-        """Part 2, A-32: a hook that cancels itself fails the run; it is no abort."""
+        """Part 2, A-32: a hook that raises a cancellation fails the run instead of aborting it."""
 
         def hook(request: ModelRequest) -> None:
             raise asyncio.CancelledError

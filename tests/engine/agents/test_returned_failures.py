@@ -1,4 +1,4 @@
-"""Failures that tools of an agent return instead of raising them."""
+"""Failures that an agent's tools return instead of raising them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class TestReturnedFailures:
         ],
     )
     async def test_of_common_shapes(self, value: object, failed: bool) -> None:
-        """G-71: a function tool's value of such a shape is a failure; a `ToolOutput` says so itself."""
+        """G-71: a function tool's value of such a shape is a failure; a `ToolOutput` states it itself."""
 
         @tool
         async def one() -> object:
@@ -43,7 +43,7 @@ class TestReturnedFailures:
         assert (await two.execute({}, CONTEXT)).is_error is failed
 
     async def test_classified_by_the_author(self) -> None:
-        """G-71: `is_error` decides in place of the shapes; one that raises says that it failed."""
+        """G-71: `is_error` replaces the check of shapes; if it raises, the call counts as failed."""
 
         @tool(is_error=lambda name, value: value == f"{name}: bad")
         async def one(text: str) -> str:

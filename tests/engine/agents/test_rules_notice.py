@@ -1,4 +1,4 @@
-"""Rules in sentences for the model of a session."""
+"""Rules as sentences for the model of a session."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ async def finished(hub: Hub, agent: Agent) -> str:
 
 class TestHosted:
     async def test_told_once(self, hub: Hub) -> None:
-        """G-73: the system prompt ends with the rules and stays; a change comes before the next call."""
+        """G-73: the system prompt ends with the rules and stays; changes come before the next call."""
         agent, model = scripted(C(note={}), T("one"), T("two"))
         session = await finished(hub, agent)
         await hub.send(session, "more", by="ann")
@@ -72,7 +72,7 @@ class TestHosted:
         assert texts(model, 2) == ["go", "", "noted", CHANGED, "one", "more"]
 
     async def test_exact_when_resumed(self, hub: Hub) -> None:
-        """G-73, A-77: a resumed session's model reads what the live one's did, under the same prompt."""
+        """G-73, A-77: a resumed session's model reads the same as the live one's, in the same prompt."""
         session = await finished(hub, scripted(C(note={}), T("one"))[0])
         await hub.close_session(session, by="ann")
         agent, model = scripted(T("two"))
@@ -86,7 +86,7 @@ class TestHosted:
         assert told == [tuple(line[2:] for line in FIRST.splitlines()[1:]), None]
 
     async def test_exact_in_a_branch(self, hub: Hub) -> None:
-        """G-73: a branch keeps the prompt, and is told what differs at its own beginning."""
+        """G-73: a branch keeps the prompt, and differences are added at its own beginning."""
         session = await finished(hub, scripted(C(note={}), T("one"))[0])
         events = await hub.recorded(session)
         agent, model = scripted(T("two"))
@@ -105,7 +105,7 @@ class TestHosted:
         assert {"role": "user", "content": CHANGED} in log
 
     async def test_subagents(self, hub: Hub) -> None:
-        """G-73: a subagent is told the rules of the session that it works for, and their changes."""
+        """G-73: a subagent gets the rules of its parent session, and their changes."""
         child = ScriptedModel([C(note={}), T("done")])
         helper = Agent(child, name="helper", tools=[note])
         parent = ScriptedModel([C(task_helper={"prompt": "do"}), T("one")])
@@ -114,14 +114,14 @@ class TestHosted:
         assert texts(child, 1)[-1] == texts(parent, 1)[-1] == CHANGED
 
     async def test_off(self, hub: Hub) -> None:
-        """G-73: with `tell_rules` off the model reads nothing of them."""
+        """G-73: with `tell_rules` off the model gets no rules."""
         agent, model = scripted(C(note={}), T("one"), tell_rules=False)
         await finished(hub, agent)
         assert [request.system_prompt for request in model.requests] == ["Be brief."] * 2
         assert texts(model, 1) == ["go", "", "noted"]
 
     async def test_shadow(self, hub: Hub) -> None:
-        """G-73: in shadow mode no rule holds, so none is told until one does."""
+        """G-73: in shadow mode no rule is enforced, so none is given until enforce mode."""
         agent, model = scripted(T("one"), T("two"))
         session = await hub.open_session(agent, SessionConfig(REGISTRY, mode="shadow"))
         await hub.send(session, "go", by="ann")
@@ -133,7 +133,7 @@ class TestHosted:
         assert "- Now: rm is always blocked." in texts(model, 1)[-1]
 
     async def test_compacted(self, hub: Hub) -> None:
-        """G-73: changes that a summary replaces are told again, as one message."""
+        """G-73: changes that a summary replaces are given again, as one message."""
         agent, model = scripted(C(note={}), C(note={}), T("one"), T("summed up"), T("two"))
         session = await finished(hub, agent)
         await hub.compact(session, by="ann", keep_last=1)
@@ -147,7 +147,7 @@ class TestHosted:
 
 class TestWithoutAHub:
     async def test_resumed_from_a_store(self, tmp_path: Path) -> None:
-        """G-73: a store keeps the changes that were told, and the prompt follows from them."""
+        """G-73: a store keeps the changes that were given, and the prompt follows from them."""
         nets = list(REGISTRY.values())
         store = JsonlSessionStore(tmp_path)
         gate = create_gate(nets).new_manager()
@@ -164,7 +164,7 @@ class TestWithoutAHub:
         )
 
     async def test_gate_that_fails(self, caplog: pytest.LogCaptureFixture) -> None:
-        """G-73: a gate that cannot put its rules into words is logged, and the session goes on."""
+        """G-73: if a gate cannot describe its rules, this is logged and the session continues."""
 
         class Speechless:
             async def handle_tool_call(self, call: object, ctx: object) -> object: ...
@@ -180,7 +180,7 @@ class TestWithoutAHub:
 
 class TestChanges:
     def test_as_one(self) -> None:
-        """G-73: a change that is taken back leaves nothing; the first rules follow from the last."""
+        """G-73: reverted changes cancel out, and the first rules follow from the last ones."""
         there = AssistantMessage(rules=RulesChange(added=("a", "c"), removed=("b",)))
         back = AssistantMessage(rules=RulesChange(added=("b",), removed=("a",)))
         assert total_change([there, back]) == RulesChange(added=("c",))

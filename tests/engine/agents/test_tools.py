@@ -1,4 +1,4 @@
-"""Making tools of functions, models and plain objects."""
+"""Making tools from functions, models and plain objects."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CTX = ToolContext(LocalRuntime(), AbortSignal())
 
 class TestFromFunction:
     def test_interface(self) -> None:
-        """Name, description and parameters come from the function; the context is no parameter."""
+        """Name, description and parameters come from the function; the context is not a parameter."""
 
         @tool
         async def greet(
@@ -53,7 +53,7 @@ class TestFromFunction:
         assert parameters["additionalProperties"] is False
 
     def test_named(self) -> None:
-        """Name and description can be given."""
+        """Name and description can be passed explicitly."""
 
         @tool(name="hello", description="Greets.", needs_approval=True)
         def greet() -> str:
@@ -63,7 +63,7 @@ class TestFromFunction:
         assert greet.parameters == {"additionalProperties": False, "properties": {}, "type": "object"}
 
     async def test_typed_input(self) -> None:
-        """The function gets values of its types, defaults included."""
+        """The function gets values of its types, including defaults."""
 
         @tool
         async def where(point: Point, scale: float = 1.5) -> str:
@@ -73,7 +73,7 @@ class TestFromFunction:
         assert (await where.execute({"point": {"x": 1}}, CTX)).text == "Point 1 2 1.5"
 
     async def test_checked_without_a_session(self) -> None:
-        """A-128: arguments are checked at the tool itself, too."""
+        """A-128: the tool itself also validates its arguments."""
 
         @tool
         async def greet(name: str) -> str:
@@ -84,7 +84,7 @@ class TestFromFunction:
             await greet.execute({"name": 5, "extra": 1}, CTX)
 
     def test_annotation_nobody_knows(self) -> None:
-        """A type that cannot be found is named, with what to do about it."""
+        """The error names a type that cannot be resolved, with a remedy."""
 
         class Local(BaseModel):
             x: int
@@ -96,7 +96,7 @@ class TestFromFunction:
             tool(where)
 
     def test_parameter_without_a_name(self) -> None:
-        """A function that takes `*args` cannot be a tool."""
+        """A function with `*args` cannot be a tool."""
 
         def many(*args: str) -> str:
             return ""
@@ -107,7 +107,7 @@ class TestFromFunction:
 
 class TestFromModel:
     async def test_define_tool(self) -> None:
-        """A-128: the schema lists what is required, and the function gets the typed input."""
+        """A-128: the schema lists the required fields, and the function gets the typed input."""
 
         class Input(BaseModel):
             name: str
@@ -125,7 +125,7 @@ class TestFromModel:
 
 
 class Plain:
-    """A tool without any library."""
+    """A tool that uses no library."""
 
     name = "plain"
     description = "Plain."
@@ -142,12 +142,12 @@ class TestPlainObject:
         assert "result c1 ok \"got {'a': 1, 'b': 2}\"" in await w.say("go")
 
     async def test_required_arguments(self) -> None:
-        """A-129: what its schema requires must be there."""
+        """A-129: arguments that its schema requires must be present."""
         w = await watched(C(c1=("plain", {"b": 2})), T("ok"), tools=[Plain()])
         assert 'result c1 err "Invalid arguments for plain: a: Field required"' in await w.say("go")
 
     async def test_check_that_breaks(self) -> None:
-        """A check that raises anything refuses the call."""
+        """A validation that raises any exception refuses the call."""
 
         class Broken(Plain):
             def validate(self, args: object) -> None:

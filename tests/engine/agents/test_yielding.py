@@ -1,4 +1,4 @@
-"""Tools that are async generators: they tell what they do, and their last word is the result."""
+"""Tools that are async generators: they report progress, and their last value is the result."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ from .script import Watched, shown, until, watched
 
 
 async def called(made: object) -> Watched:
-    """A finished turn with one call `c1` of the tool `made`."""
+    """Return a finished turn with one call `c1` of the tool `made`."""
     w = await watched(C(c1=("work", {})), T("ok"), tools=[made])
     await w.say("go")
     return w
 
 
 def told(w: Watched) -> str:
-    """What was told while tools ran."""
+    """Return the progress that was reported while tools ran."""
     return "|".join(e.text for e in w.events if isinstance(e, ToolProgress))
 
 
 def result(w: Watched) -> ToolResultEvent:
-    """The only result."""
+    """Return the only result."""
     [found] = [e for e in w.events if isinstance(e, ToolResultEvent)]
     return found
 
 
 class TestYielded:
     async def test_each_is_told_and_the_last_is_the_result(self) -> None:
-        """Part 2: each text is told while the tool runs; the model reads only the last."""
+        """Part 2: each text is reported while the tool runs; the model reads only the last one."""
         heard = asyncio.Event()
 
         @tool
@@ -66,7 +66,7 @@ class TestYielded:
         assert w.prompt(2)[-1] == 'result c1 ok "two"'
 
     async def test_output(self) -> None:
-        """Part 2: a `ToolOutput` is the result with its metadata, whatever is told after it."""
+        """Part 2: a `ToolOutput` is the result with its metadata, even if a text follows."""
 
         @tool
         async def work() -> AsyncIterator[object]:
@@ -80,7 +80,7 @@ class TestYielded:
         assert told(w) == "workingcleaning up"
 
     async def test_other_values(self) -> None:
-        """Part 2: a value that is no text is not told, and the result when it is the last."""
+        """Part 2: a value that is not text is not reported, and is the result if it is the last."""
 
         @tool
         async def work() -> AsyncIterator[object]:
@@ -103,7 +103,7 @@ class TestYielded:
         assert result(await called(work)).result == ""
 
     async def test_arguments_and_context(self) -> None:
-        """Part 2: a generator gets its arguments and the context as any tool does."""
+        """Part 2: a generator gets its arguments and the context like any tool."""
 
         @tool
         async def work(ctx: ToolContext, text: str = "x") -> AsyncIterator[str]:
@@ -114,7 +114,7 @@ class TestYielded:
         assert work.parameters["properties"]["text"]["default"] == "x"
 
     async def test_defined_tool(self) -> None:
-        """Part 2: the function given to `define_tool` may yield, too."""
+        """Part 2: the function given to `define_tool` can be a generator."""
 
         class Input(BaseModel):
             text: str = "x"
@@ -127,7 +127,7 @@ class TestYielded:
         assert (told(w), result(w).result) == ("onex", "x")
 
     async def test_tool_by_hand(self) -> None:
-        """Part 2, A-129: the `execute` of any object may yield."""
+        """Part 2, A-129: the `execute` of any object can be a generator."""
 
         class Work:
             name = "work"
@@ -142,7 +142,7 @@ class TestYielded:
         assert (told(w), result(w).result) == ("onetwo", "two")
 
     async def test_the_gate_hears_the_result(self) -> None:
-        """Part 2: the gate is told how the call ended once, after the last word."""
+        """Part 2: the gate settles the call once, after the last value."""
         gate = Log()
 
         @tool
@@ -159,7 +159,7 @@ class TestYielded:
 
 class TestFailing:
     async def test_raises(self) -> None:
-        """A-57: what a generator raises is the call's error; what it told stays told."""
+        """A-57: an exception in a generator is the call's error; earlier progress stays reported."""
 
         @tool
         async def work() -> AsyncIterator[str]:
@@ -171,7 +171,7 @@ class TestFailing:
         assert (result(w).result, result(w).is_error, told(w)) == ("kaboom", True, "one")
 
     async def test_aborted(self) -> None:
-        """A-94: an abort ends the generator where it waits, and its own clean-up runs."""
+        """A-94: an abort ends the generator where it waits, and its clean-up runs."""
         steps: list[str] = []
 
         @tool
@@ -194,7 +194,7 @@ class TestFailing:
         assert w.turn_end.stop_reason == "aborted"
 
     async def test_that_will_not_be_told(self) -> None:
-        """Part 2: a generator whose text breaks its reader is closed, not left hanging."""
+        """Part 2: a generator is closed if the reader of its progress raises."""
         closed: list[bool] = []
 
         async def work() -> AsyncIterator[str]:
@@ -213,7 +213,7 @@ class TestFailing:
         assert closed == [True]
 
     def test_generator_that_is_not_async(self) -> None:
-        """Part 2: a plain generator is refused when the tool is made, with what to write instead."""
+        """Part 2: a plain generator is refused when the tool is made, with the form to use instead."""
 
         def work() -> object:
             yield "one"
@@ -224,7 +224,7 @@ class TestFailing:
 
 class TestSeen:
     async def test_conversation(self) -> None:
-        """Part 2: a tool can read what was said, this step's calls last, and change none of it."""
+        """Part 2: a tool can read the conversation up to this step's calls, but not change it."""
         got: list[ToolContext] = []
 
         @tool
@@ -245,7 +245,7 @@ class TestSeen:
         assert ctx.session_id == w.session.id
 
     async def test_costs_nothing_unasked(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Part 2: the conversation is not copied for a tool that does not look."""
+        """Part 2: the conversation is not copied for a tool that does not read it."""
         looks: list[int] = []
 
         def first(history: Sequence[Message], count: int) -> Sequence[Message]:
@@ -270,7 +270,7 @@ class TestSeen:
         assert looks == [2]
 
     def test_label(self) -> None:
-        """Part 2: a tool may have a name for people."""
+        """Part 2: a tool can have a label for display."""
 
         class Input(BaseModel):
             pass

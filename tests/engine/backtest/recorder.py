@@ -1,4 +1,4 @@
-"""A real gate whose every decision, question, answer, result and switch is written down as events."""
+"""A real gate whose decisions, requests, answers, results and switches are recorded as events."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from ..history.support.recording import recorded
 
 
 class Recorder:
-    """One session: calls may wait for a person while others go on, as under a hub."""
+    """One session: calls can wait for approval while others run, as under a hub."""
 
     def __init__(
         self,
@@ -68,11 +68,11 @@ class Recorder:
 
     @property
     def waiting(self) -> list[str]:
-        """Ids of calls that a person is asked about."""
+        """Return the ids of calls that wait for approval."""
         return list(self._questions)
 
     async def call(self, call_id: str, tool: str, **arguments: Any) -> None:
-        """A call, as far as it goes without a person."""
+        """Make a call and run it until it is decided or waits for approval."""
         task = asyncio.create_task(self._decide(ToolCall(call_id, tool, arguments)))
         await _rest()
         if not task.done():
@@ -116,7 +116,7 @@ class Recorder:
         return asked[-1].approval_id
 
     async def answer(self, call_id: str, approved: bool, **edited: Any) -> None:
-        """The answer of as many people as must approve; with `edited` the call gets another input."""
+        """Answer as all required approvers; with `edited` the call gets another input."""
         question = self._questions.pop(call_id)
         others = tuple(f"operator {number}" for number in range(1, self._people[call_id]))
         body = ApprovalDecided(
@@ -131,7 +131,7 @@ class Recorder:
         await _rest()
 
     async def withdraw(self, call_id: str) -> None:
-        """The agent is interrupted while a person is asked."""
+        """Withdraw a request, as when the agent is interrupted."""
         self.bodies.append(
             ApprovalWithdrawn(approval_id=self._asked(call_id), call_id=call_id, reason="interrupted")
         )
@@ -141,48 +141,48 @@ class Recorder:
             await self._tasks[call_id]
 
     def result(self, call_id: str, *, is_error: bool = False, ran: bool = True) -> None:
-        """How a call that was allowed ended, or that it never ran."""
+        """Record the result of an allowed call, or that it never ran."""
         call, steps = self.running.pop(call_id), self._steps.pop(call_id)
         undo = () if ran else steps
         result = ToolResult(call_id, call.tool_name, call.input, is_error or not ran, undo)
         self.bodies.append(result_record(result, "said", 0.1, self.manager.handle_tool_result(result)))
 
     def toggle(self, net: str, active: bool) -> None:
-        """An operator switches a net."""
+        """Switch a net as an operator."""
         switched = self.manager.add_net(net) if active else self.manager.remove_net(net)
         if switched.ok:
             self.bodies.append(NetToggled(net=net, active=active, by="maria", message=switched.message))
 
     def set_mode(self, mode: Any) -> None:
-        """An operator changes the mode."""
+        """Change the mode as an operator."""
         if self.manager.mode != mode:
             self.manager.mode = mode
             self.bodies.append(ModeChanged(mode=mode, by="maria"))
 
     async def close(self) -> None:
-        """Give up what still waits, unrecorded, as when the process dies."""
+        """Cancel waiting calls without recording it, as when the process dies."""
         for task in self._tasks.values():
             task.cancel()
         await asyncio.gather(*self._tasks.values(), return_exceptions=True)
 
 
 async def _rest() -> None:
-    """Let every task go as far as it can."""
+    """Let every task run until it waits."""
     for _ in range(12):
         await asyncio.sleep(0)
 
 
 def items_of(events: Iterable[JournalEvent]) -> list[Recorded]:
-    """What a judge reads of events."""
+    """Return the items that a judge reads from events."""
     items = RecordedItems()
     return [item for event in events if (item := items.of(event)) is not None]
 
 
 def judged(rules: str, items: Iterable[Recorded], **options: Any) -> list[Judgement]:
-    """Judgements under a rules text."""
+    """Return the judgements under a rules text."""
     return list(Judge(Trial.of(compile_rules(rules).registry, **options)).judge(items))
 
 
 def changes(judgements: Iterable[Judgement]) -> list[str]:
-    """Call id, what is new, and `?` where that is hypothetical: `c1 blocked`, `c2 same?`."""
+    """Return call id and change, with `?` if it is hypothetical: `c1 blocked`, `c2 same?`."""
     return [f"{j.call.call_id} {j.change}{'?' if j.hypothetical else ''}" for j in judgements]

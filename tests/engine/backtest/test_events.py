@@ -1,4 +1,4 @@
-"""What became of a call, from the events around its decision."""
+"""The recorded outcome of a call, from the events around its decision."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .recorder import items_of
 
 
 def rejection(**fields: object) -> CallDecided:
-    """A block in the name of the net that asked."""
+    """Return a block by the net that asked."""
     given = {"outcome": "block", "net": "approve-before-deploy", "reason": "deploy was rejected."}
     return decided("c1", "deploy", **{**given, **fields})
 
@@ -28,7 +28,7 @@ def thens(*bodies: EventBody) -> list[RecordedOutcome]:
 
 
 class TestThen:
-    """The verdict then, and whether it ran."""
+    """The recorded verdict, and whether the call ran."""
 
     @pytest.mark.parametrize(
         ("fields", "expected"),
@@ -59,17 +59,17 @@ class TestThen:
         ],
     )
     def test_from_the_decision(self, fields: dict[str, object], expected: RecordedOutcome) -> None:
-        """Allowed, asked about and approved, or blocked: by a net, or by the gate itself."""
+        """The outcome follows from the decision: allowed, approved, or blocked by a net or the gate."""
         assert thens(decided("c1", "deploy", **fields)) == [expected]
 
     def test_denied(self) -> None:
-        """A person said no: it was asked about, and did not run."""
+        """A denied call counts as asked about and not run."""
         [then] = thens(request("p1", "c1", "deploy"), answer("p1", "c1", approved=False), rejection())
         assert (then.outcome, then.ran, then.denied, then.by) == ("ask", False, True, ("maria",))
         assert isinstance(then.rule, RuleRecord | None)
 
     def test_the_rule_that_asked(self) -> None:
-        """A decision that a person allowed names no net: it is the first one's that asked, once."""
+        """The rule of an approved call is taken once, from the first net that asked."""
         found = thens(
             request("p1", "c1", "deploy"),
             request("p2", "c1", "deploy").model_copy(update={"net": "another"}),
@@ -88,7 +88,7 @@ class TestThen:
         ]
 
     def test_denied_while_its_id_was_taken(self) -> None:
-        """The gate's own block of another call of that id is not what the person denied (G-53)."""
+        """The gate's block of another call with the same id does not count as the denial (G-53)."""
         taken = decided("c1", "deploy", outcome="block", reason="Tool call id 'c1' is already in use.")
         found = thens(
             request("p1", "c1", "deploy"), answer("p1", "c1", approved=False), taken, rejection()
@@ -96,7 +96,7 @@ class TestThen:
         assert [(then.own, then.denied) for then in found] == [(True, False), (False, True)]
 
     def test_denied_once_and_approved_later(self) -> None:
-        """The host died before the denial counted; asked again, another said yes."""
+        """A denial before the host died does not count if a new request was approved."""
         found = thens(
             request("p1", "c1", "deploy"),
             answer("p1", "c1", approved=False),
@@ -111,10 +111,10 @@ class TestThen:
 
 
 class TestPeoplesSteps:
-    """A step of a flow that a person takes."""
+    """Steps of a flow that operators take."""
 
     def test_are_no_calls(self) -> None:
-        """No rule is asked about them: neither question, answer nor result is judged, by either way."""
+        """Requests, answers and results of such steps are not judged, in either way of reading."""
         asked = request("p1", "Notes#3", "Notes").model_copy(update={"wants": {"type": "object"}})
         events = recorded(
             opening(),

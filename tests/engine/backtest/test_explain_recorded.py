@@ -1,4 +1,4 @@
-"""What each net said of a recorded call when it was decided."""
+"""The verdict of each net on a recorded call at the time of its decision."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def then(recorder: Recorder, call_id: str):
 
 
 class TestExplainedThen:
-    """From the record alone, without the maps that gave the call its names."""
+    """Explanations from the record alone, without the maps that named the call."""
 
     async def test_blocked(self) -> None:
-        """G-61: the net that blocked, with its rule and the reason that was recorded, and the way."""
+        """G-61: the explanation has the blocking net, its rule, the recorded reason and the way."""
         view = then(await recorded(), "c1")
         assert (view.outcome, view.names) == ("block", ("deploy", "bash"))
         [blocking] = [net for net in view.nets if net.verdict == "blocked"]
@@ -52,7 +52,7 @@ class TestExplainedThen:
         assert str(view.way).startswith("test")
 
     async def test_approved(self) -> None:
-        """The same nets where they stood before the later call: one asks, the budget is not spent."""
+        """The nets are shown before the later call: one asks, and the budget is unspent."""
         view = then(await recorded(), "c3")
         assert view.outcome == "ask"
         assert [net.net for net in view.nets if net.asks] == ["approve-before-deploy"]
@@ -60,6 +60,6 @@ class TestExplainedThen:
         assert budget.marking["budget"] == 1
 
     async def test_at_its_limit(self) -> None:
-        """After the one that was allowed the budget blocks."""
+        """After the allowed call the budget blocks."""
         view = then(await recorded(), "c4")
         assert "limit-deploy-1" in [net.net for net in view.nets if net.verdict == "blocked"]

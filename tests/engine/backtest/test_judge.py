@@ -1,4 +1,4 @@
-"""What becomes of recorded calls under other rules, case by case."""
+"""Recorded calls judged under other rules, case by case."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class TestNewlyBlocked:
     """A call that ran and would be blocked."""
 
     def test_says_why(self) -> None:
-        """The verdict names net, rule and place, and the name that the rule is about."""
+        """The verdict has net, rule and place, and the name that the rule matches."""
         [found] = judged(
             "map bash.command ./deploy as deploy\nblock deploy", [call("c1", "bash", command="./deploy")]
         )
@@ -74,12 +74,12 @@ class TestNewlyBlocked:
         assert found.now.rule == RuleRecord(file="<rules>", line=2, text="block deploy")
 
     def test_the_rest_is_hypothetical(self) -> None:
-        """The call itself is not, everything after it is."""
+        """The call itself is not hypothetical, but all later ones are."""
         items = [*ran("c1", "a"), *ran("c2", "b"), *ran("c3", "a")]
         assert changes(judged("block b", items)) == ["c1 same", "c2 blocked", "c3 same?"]
 
     def test_it_moves_no_net(self) -> None:
-        """As in shadow mode: it would not have run, so it spends and unlocks nothing (G-57)."""
+        """A blocked call fires nothing, as in shadow mode (G-57)."""
         rules = "block lint\nrequire lint before deploy\nlimit lint to 1 per session"
         items = [*ran("c1", "lint"), *ran("c2", "deploy"), *ran("c3", "lint")]
         found = judged(rules, items)
@@ -92,12 +92,12 @@ class TestNewlyBlocked:
         assert [(j.now.outcome, j.now.net) for j in without][2] == ("block", "limit-lint-1")
 
     def test_a_failed_result_unlocks_nothing(self) -> None:
-        """Results count as they were recorded (G-16); an unknown one is a failure."""
+        """Results count as recorded (G-16); an unknown one counts as a failure."""
         items = [call("c1", "test"), RecordedResult("c1", "test", is_error=True), call("c2", "deploy")]
         assert outcomes(judged("require test before deploy", items)) == ["allow", "block"]
 
     def test_no_result_unlocks_nothing(self) -> None:
-        """A call whose end nobody knows leaves what waits for it waiting."""
+        """A call without a result does not unlock later calls."""
         items = [call("c1", "test"), call("c2", "deploy")]
         assert outcomes(judged("require test before deploy", items)) == ["allow", "block"]
 
@@ -106,7 +106,7 @@ class TestNewlyAllowed:
     """A call that did not run and would be allowed."""
 
     def test_it_moves_no_net(self) -> None:
-        """It has no result, so its effects are unknown: budgets and deferred transitions stay."""
+        """Without a result its effects are unknown, so budgets and deferred transitions do not change."""
         items = [call("c1", "deploy", BLOCKED), *ran("c2", "deploy"), *ran("c3", "deploy")]
         found = judged("limit deploy to 1 per session\nrequire deploy before test", items)
         assert changes(found) == ["c1 allowed", "c2 same?", "c3 blocked?"]
@@ -120,38 +120,38 @@ class TestNewlyAllowed:
         ]
 
     def test_a_block_in_no_nets_name_stays(self) -> None:
-        """The gate's own block, of an id in use, is none that rules could lift (G-53)."""
+        """A block by the gate itself, for an id in use, stays under any rules (G-53)."""
         own = RecordedOutcome("block", ran=False, reason="Tool call id 'c1' is already in use.", own=True)
         [found] = judged("limit x to 1 per session", [call("c1", "x", own)])
         assert (found.change, found.now.reason) == ("same", own.reason)
 
     def test_one_that_ran_in_shadow_mode_is_not_hypothetical(self) -> None:
-        """It ran then and would run now: what follows is what would follow."""
+        """It ran and would run now, so later calls are not hypothetical."""
         blocked = replace(BLOCKED, ran=True, shadow=True)
         items = [call("c1", "deploy", blocked), *ran("c2", "a")]
         assert changes(judged("block b", items)) == ["c1 allowed", "c2 same"]
 
 
 class TestNewlyAsked:
-    """A call about which a person would be asked."""
+    """A call for which approval would be required."""
 
     ASKS = "require human-approval before deploy\nlimit deploy to 1 per session"
 
     def test_one_that_ran_counts_as_approved(self) -> None:
-        """Nobody answered in the record: the answer is assumed, and the rest hypothetical."""
+        """Without a recorded answer approval is assumed, and later calls are hypothetical."""
         found = judged(self.ASKS, [*ran("c1", "deploy"), *ran("c2", "deploy")])
         assert changes(found) == ["c1 asked", "c2 blocked?"]
         assert (found[0].now.assumed, found[0].now.net) == (True, "approve-before-deploy")
 
     def test_the_first_net_that_asks(self) -> None:
-        """G-60: of several that ask it is named, as the one that a person would see first."""
+        """G-60: the verdict names the first of several nets that ask."""
         rules = "map bash.command ./deploy as deploy\n"
         rules += "require human-approval before bash\nrequire human-approval before deploy"
         [found] = judged(rules, [call("c1", "bash", command="./deploy")])
         assert (found.now.net, found.now.name) == ("approve-before-bash", "deploy")
 
     def test_one_that_was_blocked_moves_nothing(self) -> None:
-        """It would be asked about, and has no result."""
+        """It would need approval and has no result, so it fires nothing."""
         found = judged(self.ASKS, [call("c1", "deploy", BLOCKED), call("c2", "deploy", APPROVED)])
         assert changes(found) == ["c1 asked", "c2 same?"]
         assert [j.now.assumed for j in found] == [True, False]
@@ -159,15 +159,15 @@ class TestNewlyAsked:
 
 @pytest.fixture
 def both_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Record as before G-68, when two calls were asked about for one last token."""
+    """Record as before G-68, when two requests could be open for one last token."""
     monkeypatch.setattr("interlock.engine.gate.calls.contention.blocking_calls", lambda *_: ())
 
 
 class TestAnswered:
-    """A call about which a person was asked."""
+    """A call with a recorded request for approval."""
 
     def test_the_recorded_answer_counts(self) -> None:
-        """Asked then and now: approved or denied as it was, and nothing is hypothetical."""
+        """If approval is needed then and now, the recorded answer counts; nothing is hypothetical."""
         rules = "require human-approval before deploy\nlimit deploy to 1 per session"
         items = [
             call("c1", "deploy", DENIED),
@@ -177,28 +177,28 @@ class TestAnswered:
         assert changes(judged(rules, items)) == ["c1 same", "c2 same", "c3 blocked"]
 
     def test_one_approved_that_would_just_run(self) -> None:
-        """Newly allowed, and it did run: the rest is not hypothetical."""
+        """The call is newly allowed and did run, so later calls are not hypothetical."""
         assert changes(judged("block b", [call("c1", "a", APPROVED), call("c2", "b")])) == [
             "c1 allowed",
             "c2 blocked",
         ]
 
     def test_one_denied_that_would_just_run(self) -> None:
-        """Newly allowed, and it did not run: the rest is hypothetical."""
+        """The call is newly allowed but did not run, so later calls are hypothetical."""
         assert changes(judged("block b", [call("c1", "a", DENIED), call("c2", "c")])) == [
             "c1 allowed",
             "c2 same?",
         ]
 
     def test_one_denied_that_would_be_blocked(self) -> None:
-        """Newly blocked, and it did not run either: the rest is not hypothetical."""
+        """The call is newly blocked and did not run before, so later calls are not hypothetical."""
         assert changes(judged("block a", [call("c1", "a", DENIED), call("c2", "c")])) == [
             "c1 blocked",
             "c2 same",
         ]
 
     async def test_a_denial_is_judged_when_it_was_asked(self) -> None:
-        """A net switched off while a person thought had asked all the same."""
+        """A net that is switched off during a request still counts as having asked."""
         rules = compile_rules("require human-approval before deploy").registry
         recorder = Recorder(rules)
         await recorder.call("c1", "deploy")
@@ -208,7 +208,7 @@ class TestAnswered:
         assert (found.change, found.now.outcome, found.call.then.by) == ("same", "ask", ("maria",))
 
     async def test_a_denial_ends_the_call(self, both_asked: None) -> None:
-        """That the nets would block it by the time the person denied it does not matter any more."""
+        """A denied call counts as asked about, even if the nets would block it by the time of denial."""
         rules = compile_rules(
             "require human-approval before deploy\nlimit deploy to 1 per session"
         ).registry
@@ -221,7 +221,7 @@ class TestAnswered:
         assert [(j.change, j.now.outcome) for j in found] == [("same", "ask"), ("same", "ask")]
 
     async def test_a_net_that_asked_and_is_off(self, both_asked: None) -> None:
-        """It asked all the same, of a call that was approved, and of one that was then blocked."""
+        """A net that was switched off after its requests counts as having asked in both cases."""
         rules = "require human-approval before deploy\nlimit deploy to 1 per session"
         recorder = Recorder(compile_rules(rules).registry)
         for call_id in ("c1", "c2"):
@@ -236,7 +236,7 @@ class TestAnswered:
         assert not found[1].now.assumed
 
     async def test_a_question_that_was_withdrawn(self) -> None:
-        """It does not count for another call of that id, nor in another session."""
+        """A withdrawn request does not count for another call with that id or for another session."""
         rules = compile_rules("require human-approval before deploy").registry
         recorder = Recorder(rules)
         await recorder.call("c1", "deploy")
@@ -251,7 +251,7 @@ class TestAnswered:
         assert changes(judge.judge([call("c1", "x", APPROVED)])) == ["c1 allowed"]
 
     async def test_what_blocks_before_asking(self) -> None:
-        """The rules would have blocked the call before a person was asked, though not any more after."""
+        """The call is blocked if the rules would have blocked it before the request."""
         recorder = Recorder(compile_rules("require human-approval before deploy").registry)
         await recorder.call("c1", "deploy")
         await recorder.call("c2", "test")
@@ -265,7 +265,7 @@ class TestAnswered:
         assert found[1].now.net == "require-test-before-deploy"
 
     async def test_what_would_have_blocked_before_asking(self, both_asked: None) -> None:
-        """The same of a call that was approved and then blocked: it stays blocked."""
+        """A call that was approved and then blocked stays blocked under such rules."""
         text = "require human-approval before deploy\nlimit deploy to 1 per session"
         recorder = Recorder(compile_rules(text).registry)
         for call_id in ("c1", "c2"):
@@ -279,7 +279,7 @@ class TestAnswered:
         assert changes(found) == ["c3 same", "c1 blocked", "c4 same?", "c2 same?"]
 
     async def test_an_edited_call(self) -> None:
-        """What ran is judged: the input as the person left it."""
+        """The edited input, which ran, is judged."""
         recorder = Recorder(compile_rules("require human-approval before bash").registry)
         await recorder.call("c1", "bash", command="rm -rf build")
         await recorder.answer("c1", True, command="ls build")
@@ -289,24 +289,24 @@ class TestAnswered:
 
 
 class TestActiveNets:
-    """Which nets are active when."""
+    """Active nets over the course of a session."""
 
     RULES = "block a\nblock b"
     OPENING = RecordedOpening(frozenset({"block-a", "x"}), ("x",))
 
     def test_the_record_is_followed(self) -> None:
-        """A net that the record knows by its key is off as it was; a new one is on."""
+        """A net in the record is active as recorded; a new net is active."""
         items = [self.OPENING, call("c1", "a"), call("c2", "b")]
         assert outcomes(judged(self.RULES, items)) == ["allow", "block"]
 
     def test_switches_are_followed(self) -> None:
-        """So are operators' switches; those of nets that the rules do not have are not."""
+        """Recorded switches apply; switches of unknown nets are ignored."""
         off, on = RecordedSwitch("block-b", active=False), RecordedSwitch("block-b", active=True)
         items = [off, RecordedSwitch("x", active=False), call("c1", "b"), on, call("c2", "b")]
         assert outcomes(judged(self.RULES, items)) == ["allow", "block"]
 
     def test_exactly_those_that_are_chosen(self) -> None:
-        """With `active` these are, whatever the record says; without any, none."""
+        """`active` overrides the record; an empty list activates no net."""
         items = [self.OPENING, RecordedSwitch("block-a", active=False), call("c1", "a"), call("c2", "b")]
         assert outcomes(judged(self.RULES, items, active=["block-a"])) == ["block", "allow"]
         assert outcomes(judged(self.RULES, items, active=[])) == ["allow", "allow"]
@@ -317,7 +317,7 @@ class TestActiveNets:
             Trial.of(compile_rules("block a").registry, ["nope"])
 
     def test_a_resumption(self) -> None:
-        """What is active when a session goes on counts for the nets it knows; dropped ones are new."""
+        """A resumption sets its recorded nets; a net that it dropped is treated as new."""
         rules = "block a\nblock b\nblock c"
         opening = RecordedOpening(frozenset({"block-a", "block-b"}), ("block-a", "block-b"))
         off = RecordedSwitch("block-c", active=False)
@@ -331,7 +331,7 @@ class TestActiveNets:
         assert outcomes(judged(rules, [opening, added, again, *calls])) == ["block", "allow", "allow"]
 
     async def test_a_resumed_record(self) -> None:
-        """The same from a journal's event."""
+        """A resumption in a journal's events has the same effect."""
         recorder = Recorder(compile_rules("block a\nblock b").registry)
         recorder.bodies.append(
             SessionResumed(agent="bot", model="m", mode="enforce", active=("block-b",))
@@ -342,7 +342,7 @@ class TestActiveNets:
 
 
 class TestBranches:
-    """Sessions that began in the middle of another."""
+    """Sessions that branched off another session."""
 
     RULES = "require test before deploy\nlimit deploy to 2 per session"
 
@@ -363,7 +363,7 @@ class TestBranches:
         return recorder
 
     async def test_nets_begin_where_the_branch_did(self) -> None:
-        """A net of the same structure takes the recorded marking, another its initial one."""
+        """A net with the same structure starts at the recorded marking, others at their initial one."""
         opening = items_of((await self.branch()).events)
         calls = [call("c1", "deploy"), call("c2", "test"), ok("c2", "test"), call("c3", "deploy")]
         found = judged(self.RULES, [*opening, *calls])
@@ -376,7 +376,7 @@ class TestBranches:
 
 
 class TestForks:
-    """What if, from a moment in the middle."""
+    """Forks: judging from an event in the middle."""
 
     async def recorder(self) -> Recorder:
         recorder = Recorder(compile_rules("require test before deploy\nblock rm").registry)
@@ -389,7 +389,7 @@ class TestForks:
         return recorder
 
     async def test_other_nets_active(self) -> None:
-        """Under the record's own nets, with the names that calls had, other ones active."""
+        """The record's own nets are used with the recorded names, but other nets are active."""
         events = (await self.recorder()).events
         state = fold(events[:3])
         trial = Trial.recorded(state, active=["require-test-before-deploy"], conditions=condition_of)
@@ -399,7 +399,7 @@ class TestForks:
         assert found[2].call.then.rule is not None
 
     async def test_other_rules(self) -> None:
-        """Unchanged nets are where they were, new ones at their beginning: they have seen no test."""
+        """Unchanged nets keep their marking at the fork; new nets start at their initial one."""
         events = (await self.recorder()).events
         rules = "require test before deploy\nrequire test before rm"
         for at, expected in (
@@ -411,7 +411,7 @@ class TestForks:
             assert changes(Judge(trial).judge(recording.items, recording.start)) == expected
 
     async def test_what_waits_at_the_fork(self) -> None:
-        """A result still to come counts, for nets that are unchanged."""
+        """A result after the fork counts for unchanged nets."""
         events = (await self.recorder()).events
         for rules, expected in (
             ("require test before deploy", ["c2 same", "c3 same", "c4 allowed"]),
@@ -423,7 +423,7 @@ class TestForks:
             assert changes(Judge(trial).judge(recording.items, recording.start)) == expected
 
     async def test_a_question_open_at_the_fork(self) -> None:
-        """It was asked, whatever became of the net that asked; so was one that is answered only."""
+        """The request counts as asked, even if its net was switched off, before or after the answer."""
         rules = compile_rules("require human-approval before deploy").registry
         recorder = Recorder(rules)
         await recorder.call("c1", "deploy")
@@ -435,7 +435,7 @@ class TestForks:
             assert changes(Judge(trial).judge(recording.items, recording.start)) == ["c1 same"]
 
     async def test_a_question_under_the_records_nets(self) -> None:
-        """It was asked about the names that its call had, not about those of the call before."""
+        """The request is judged with the names of its own call, not with those of the call before."""
         rules = compile_rules("map bash.command ./deploy as deploy\nrequire human-approval before deploy")
         recorder = Recorder(rules.registry)
         await recorder.call("c1", "bash", command="ls")
@@ -448,7 +448,7 @@ class TestForks:
 
     @pytest.mark.parametrize("allowed", ["", "allow unclear bash\n"])
     async def test_an_unclear_call_unlocks_nothing(self, allowed: str) -> None:
-        """G-64: under the record's nets and names it is judged as live, named `unclear` or not."""
+        """G-64: an unclear call under the record's nets and names is judged as it was live."""
         text = "map bash.command ./test as test\nmap bash.command rm as rm\nblock rm\n"
         recorder = Recorder(compile_rules(f"{text}{allowed}require test before deploy").registry)
         await recorder.call("c1", "bash", command="./test; $x")
@@ -465,7 +465,7 @@ class TestForks:
         assert [j.now.outcome for j in found] == ["allow" if allowed else "ask", "block"]
 
     async def test_a_resumption_after_the_fork(self) -> None:
-        """Nets that the record knew before are on and off as it says from there."""
+        """From a resumption after the fork on, the nets of the record are active as recorded there."""
         recorder = Recorder(compile_rules("block a").registry)
         resumed = SessionResumed(agent="bot", model="m", mode="enforce", active=())
         recorder.bodies.append(resumed)
@@ -475,7 +475,7 @@ class TestForks:
         assert outcomes(Judge(trial).judge(items, recording.start)) == ["allow", "block"]
 
     async def test_rules_in_the_verdict(self) -> None:
-        """The record's nets keep the rules they were made of."""
+        """The record's nets keep the rules that they were compiled from."""
         events = (await self.recorder()).events
         state = fold(events[:1])
         trial = Trial.recorded(state, conditions=condition_of)
@@ -485,11 +485,13 @@ class TestForks:
 
 
 class TestHandWrittenNets:
-    """Nets with callbacks of their own."""
+    """Hand-written nets with callbacks."""
 
     def test_notes_start_anew_each_session(self) -> None:
-        """What a validator noted in one session is not there in the next, nor what a call that did not
-        run made it note."""
+        """A validator's notes start empty in each session.
+
+        Notes from a call that did not run are discarded.
+        """
 
         def twice(_call: ToolCall, tool: str, _t: Transition, state: GateState) -> Rejection | None:
             seen = state.meta["seen"] = int(str(state.meta.get("seen", 0))) + 1
@@ -508,7 +510,7 @@ class TestHandWrittenNets:
             assert outcomes(judge.judge(items)) == ["allow", "allow", "allow", "block"]
 
     def test_a_denial_comes_before_a_validator(self) -> None:
-        """G-14: people are asked first, so a call that one denied is one that the nets ask about."""
+        """G-14: approval comes before validation, so a denied call counts as asked about."""
         net = define_skill_net(
             "asks",
             places=["p"],
@@ -521,10 +523,10 @@ class TestHandWrittenNets:
 
 
 class TestNames:
-    """What calls are named is kept, within bounds."""
+    """Names of calls are cached, within bounds."""
 
     def test_asked_once_for_calls_alike(self) -> None:
-        """Another tool or input is another call; long inputs, and others than texts, are not kept."""
+        """Equal calls are mapped once; long inputs and values other than text are not cached."""
         seen: list[ToolCall] = []
 
         def names(called: ToolCall) -> tuple[str, ...]:
@@ -561,7 +563,7 @@ class TestNames:
 
 class TestOverlaps:
     async def test_a_call_that_did_not_run_voids_nothing(self) -> None:
-        """A test that ran beside an edit which a person denied still unlocks."""
+        """A test that ran beside a denied edit still unlocks."""
         recorder = Recorder(compile_rules("require human-approval before edit").registry)
         await recorder.call("t", "test")
         await recorder.call("e", "edit")

@@ -1,4 +1,4 @@
-"""What holds for every session that a gate can record."""
+"""Laws for every session that a gate can record."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ actives = st.one_of(st.none(), st.lists(st.sampled_from(KEYS), unique=True))
 
 
 async def play(recorder: Recorder, schedule: list[Any]) -> None:
-    """A schedule, as far as it is possible."""
+    """Play the steps of a schedule that are possible."""
     for step in schedule:
         match step:
             case ("call", number, tool, command):
@@ -76,7 +76,7 @@ async def play(recorder: Recorder, schedule: list[Any]) -> None:
 
 
 def record(schedule: list[Any], active: list[str] | None = None, mode: str = "enforce") -> Recorder:
-    """A session recorded by the real gate under `RULES`."""
+    """Record a session with the real gate under `RULES`."""
 
     async def session() -> Recorder:
         recorder = Recorder(RULES.registry, active=active, mode=mode)
@@ -92,13 +92,13 @@ def plain(judgements: list[Judgement]) -> list[Any]:
 
 
 class TestTheSameRules:
-    """A session judged under the rules it was recorded under."""
+    """A session that is judged under the rules of its recording."""
 
     @pytest.mark.slow
     @given(steps, actives, st.sampled_from(["enforce", "enforce", "shadow"]))
     @settings(max_examples=examples(200), deadline=None)
     def test_nothing_diverges(self, schedule: list[Any], active: list[str] | None, mode: str) -> None:
-        """Every verdict is the recorded one, and the nets end where the gate's ended."""
+        """Every verdict equals the recorded one, and the nets end with the gate's final markings."""
         recorder = record(schedule, active, mode)
         judge = Judge(Trial.of(RULES.registry))
         found = list(judge.judge(items_of(recorder.events)))
@@ -117,7 +117,7 @@ class TestTheSameRules:
     @given(steps, st.data())
     @settings(max_examples=examples(100), deadline=None)
     def test_nor_from_any_moment(self, schedule: list[Any], data: st.DataObject) -> None:
-        """What if nothing were different: the rest is as recorded, under rules and recorded nets."""
+        """A fork anywhere without changes gives the recorded verdicts, under rules or recorded nets."""
         events = record(schedule).events
         at = data.draw(st.integers(1, len(events)))
         state = fold(events[:at])
@@ -128,12 +128,12 @@ class TestTheSameRules:
 
 
 class TestOtherRules:
-    """Judged under rules that differ."""
+    """A session that is judged under other rules."""
 
     @given(steps)
     @settings(max_examples=examples(60), deadline=None)
     def test_what_if_from_the_beginning(self, schedule: list[Any]) -> None:
-        """A fork before the first event is a backtest of the session."""
+        """A fork before the first event equals a backtest of the session."""
         events = record(schedule).events
         trial = Trial.of(OTHER.registry)
         recording = fork(events, 0, trial)
@@ -143,7 +143,7 @@ class TestOtherRules:
     @given(steps, steps)
     @settings(max_examples=examples(60), deadline=None)
     def test_a_judge_starts_afresh(self, schedule: list[Any], before: list[Any]) -> None:
-        """Nothing of one session is left in the next."""
+        """A judge keeps no state from one session to the next."""
         used = Judge(Trial.of(OTHER.registry))
         list(used.judge(items_of(record(before).events)))
         events = record(schedule).events
@@ -153,7 +153,7 @@ class TestOtherRules:
     @given(steps)
     @settings(max_examples=examples(60), deadline=None)
     def test_hypothetical_from_the_first_turn(self, schedule: list[Any]) -> None:
-        """Hypothetical is all after the first call that goes another way, and nothing before it."""
+        """All calls after the first one with another outcome are hypothetical, and none before."""
         found = list(Judge(Trial.of(OTHER.registry)).judge(items_of(record(schedule).events)))
         turned = False
         for judgement in found:
@@ -165,7 +165,7 @@ class TestOtherRules:
     @given(steps)
     @settings(max_examples=examples(60), deadline=None)
     def test_blocked_calls_of_the_record_move_nothing(self, schedule: list[Any]) -> None:
-        """What did not run leaves no trace: without those calls the others are judged the same."""
+        """Without the calls that did not run, the others get the same judgements."""
         items = items_of(record(schedule).events)
         ran = [i for i in items if getattr(getattr(i, "then", None), "ran", True)]
         with_all = Judge(Trial.of(OTHER.registry)).judge(items)
@@ -177,12 +177,12 @@ class TestOtherRules:
 
 @pytest.mark.slow
 class TestPages:
-    """However a journal is read."""
+    """Different ways of reading a journal."""
 
     @given(st.lists(steps, min_size=1, max_size=3), st.integers(1, 7))
     @settings(max_examples=examples(25), deadline=None)
     def test_pages_do_not_matter(self, schedules: list[list[Any]], page: int) -> None:
-        """The rows, and what they are judged, are the same for pages of any size."""
+        """Rows and judgements are the same for all page sizes."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "journal.db")
             recorders = {f"s{n}": record(schedule) for n, schedule in enumerate(schedules)}
@@ -205,7 +205,7 @@ class TestPages:
 
 
 def test_the_fold_is_where_a_fork_begins() -> None:
-    """The states that forks begin at are those of the journal's own fold."""
+    """A fork starts with the state of the journal's fold."""
     events = record([("call", 1, "bash", "cp a b"), ("result", 1, False)]).events
     state = new_state("bot-1")
     for event in events:

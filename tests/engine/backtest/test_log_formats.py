@@ -1,4 +1,4 @@
-"""The other forms in which OpenAI's and Vercel's libraries write a conversation down."""
+"""Other conversation formats of OpenAI's and Vercel's libraries."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ GO = {"role": "user", "content": "go"}
 
 
 def read(tmp_path: Path, value: object) -> list[Any]:
-    """What the one conversation in a file of this value holds."""
+    """Return the items of the only conversation in a file with this value."""
     path = tmp_path / "log.json"
     path.write_text(json.dumps(value))
     [recording] = conversations(path)
@@ -24,7 +24,7 @@ def read(tmp_path: Path, value: object) -> list[Any]:
 
 
 def said(items: list[Any]) -> list[str]:
-    """Calls with what became of them, and results, in order."""
+    """Return calls with their outcomes, and results, in order."""
     lines: list[str] = []
     for item in items:
         if isinstance(item, RecordedCall):
@@ -64,23 +64,23 @@ class TestResponses:
         ],
     )
     def test_functions(self, tmp_path: Path, value: object) -> None:
-        """A call and its output are items of their own, in a list, a request, a response or a batch."""
+        """A call and its output are separate items, in a list, a request, a response or a batch."""
         assert said(read(tmp_path, value)) == ['3 rm allow ran {"path": "x"}', "rm ok"]
 
     def test_a_response_alone(self, tmp_path: Path) -> None:
-        """What a model asked for last has no output yet; an input that is a text holds no call."""
+        """The last call of a model has no output yet; a text input has no call."""
         value = {"input": "go", "output": [ITEMS[2]]}
         assert said(read(tmp_path, value)) == ['1 rm allow no result {"path": "x"}']
 
     def test_lines(self, tmp_path: Path) -> None:
-        """One item a line is one conversation, numbered by its lines."""
+        """A file with one item per line is one conversation, numbered by line."""
         path = tmp_path / "log.jsonl"
         path.write_text("\n".join(map(json.dumps, ITEMS)))
         [recording] = conversations(path)
         assert said(list(recording.items)) == ['3 rm allow ran {"path": "x"}', "rm ok"]
 
     def test_other_calls(self, tmp_path: Path) -> None:
-        """Free texts, shells and patches are calls too; what a provider ran itself is none."""
+        """Custom tools, shells and patches are calls; tools that the provider ran are not."""
         found = read(
             tmp_path,
             [
@@ -103,7 +103,7 @@ class TestResponses:
         ]
 
     def test_tools_of_mcp_servers(self, tmp_path: Path) -> None:
-        """The provider calls them, perhaps after a person was asked; each stands there with its end."""
+        """A call that the provider made, perhaps after approval, is one item with its result."""
         call = {"type": "mcp_call", "name": "rm", "arguments": '{"n": 1}', "output": "ok", "error": None}
         ask = {"type": "mcp_approval_request", "name": "rm", "arguments": '{"n": 2}'}
         answer = {"type": "mcp_approval_response"}
@@ -139,7 +139,7 @@ MESSAGE = {
 
 
 class TestChat:
-    """OpenAI's chat API, beside plain messages."""
+    """OpenAI's chat API, with wrapped messages."""
 
     @pytest.mark.parametrize(
         "value",
@@ -150,18 +150,18 @@ class TestChat:
         ],
     )
     def test_wrapped(self, tmp_path: Path, value: object) -> None:
-        """A response counts by its first choice, and so does one of a batch."""
+        """The first choice of a response is used, alone or in a batch."""
         assert said(read(tmp_path, value)) == ["1 rm allow no result {}"]
 
     def test_a_tool_that_takes_a_text(self, tmp_path: Path) -> None:
-        """What a model wrote freely is the input's one field."""
+        """The free text of a custom tool becomes the only field of its input."""
         call = {"id": "c1", "type": "custom", "custom": {"name": "rm", "input": "all"}}
         found = read(tmp_path, [{"role": "assistant", "tool_calls": [call]}])
         assert said(found) == ['1 rm allow no result {"input": "all"}']
 
 
 def ui(*parts: dict[str, object], **fields: object) -> dict[str, object]:
-    """A message as today's user interfaces keep it."""
+    """Return a message in the current format of user interfaces."""
     return {"id": "m", "role": "assistant", "parts": [{"type": "step-start"}, *parts], **fields}
 
 
@@ -171,7 +171,7 @@ def tool(call_id: str, state: str, **fields: object) -> dict[str, object]:
 
 
 class TestUserInterfaces:
-    """What Vercel's user interfaces keep."""
+    """The formats of Vercel's user interfaces."""
 
     @pytest.mark.parametrize(
         ("part", "expected"),
@@ -207,12 +207,12 @@ class TestUserInterfaces:
         ],
     )
     def test_todays(self, tmp_path: Path, part: dict[str, object], expected: list[str]) -> None:
-        """A part says of its call how far it came, and what a person answered."""
+        """A part has the state of its call and the operator's answer."""
         text: dict[str, object] = {"type": "text", "text": "x"}
         assert said(read(tmp_path, [GO, ui(text, part)])) == expected
 
     def test_calls_of_one_step(self, tmp_path: Path) -> None:
-        """What was called side by side was called before any of it ended, step by step."""
+        """Calls of one step come before the results of that step."""
         first = [tool("1", "output-available"), tool("2", "output-available")]
         found = read(tmp_path, [ui(*first, {"type": "step-start"}, tool("3", "output-available"))])
         assert [line.split()[1] for line in said(found)] == ["rm", "rm", "ok", "ok", "rm", "ok"]
@@ -230,7 +230,7 @@ class TestUserInterfaces:
     def test_older(
         self, tmp_path: Path, where: str, state: dict[str, object], expected: list[str]
     ) -> None:
-        """A call that stands in a part of its own, beside the text, or in both places, counts once."""
+        """A call in its own part, beside the text, or in both places counts once."""
         call = {"toolCallId": "c1", "toolName": "rm", "args": {"n": 1}, **state}
         message: dict[str, object] = {"role": "assistant", "content": ""}
         if where != "toolInvocations":
@@ -250,13 +250,13 @@ ASKED = {
 
 
 class TestAnswers:
-    """That a person was asked, where messages for a model say so."""
+    """Requests and answers in messages for models."""
 
     def answered(self, tmp_path: Path, *parts: dict[str, object]) -> list[Any]:
         return read(tmp_path, [ASKED, {"role": "tool", "content": list(parts)}])
 
     def test_approved(self, tmp_path: Path) -> None:
-        """What a person approved is no new question under rules that ask, and newly allowed without."""
+        """A recorded approval counts as such: the same under rules that ask, newly allowed without."""
         found = self.answered(
             tmp_path,
             {"type": "tool-approval-response", "approvalId": "a1", "approved": True},
@@ -267,12 +267,12 @@ class TestAnswers:
         assert changes(judged("block mv", found)) == ["c1 allowed"]
 
     def test_denied(self, tmp_path: Path) -> None:
-        """What a person denied did not run."""
+        """A denied call did not run."""
         answer = {"type": "tool-approval-response", "approvalId": "a1", "approved": False}
         assert said(self.answered(tmp_path, answer)) == ["1 rm ask denied {}"]
 
     def test_open(self, tmp_path: Path) -> None:
-        """A question without an answer, and an answer to no question."""
+        """A request without an answer, or with an answer to another request, has no result."""
         assert said(self.answered(tmp_path)) == ["1 rm ask no result {}"]
         answer = {"type": "tool-approval-response", "approvalId": "a2", "approved": True}
         assert said(self.answered(tmp_path, answer)) == ["1 rm ask no result {}"]

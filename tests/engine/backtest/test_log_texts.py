@@ -1,4 +1,4 @@
-"""G-86: logs of other programs, under rules on where a value comes from."""
+"""G-86: logs of other programs, under rules about the source of a value."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Chat:
 
 
 class ChatParts(Chat):
-    """The same with contents in parts."""
+    """The same with content in parts."""
 
     def user(self, text: str) -> list[Message]:
         image = {"type": "image_url", "image_url": {"url": "https://x.org/eve@x.org"}}
@@ -71,7 +71,7 @@ class ResponsesParts(Responses):
 
 
 class Mcp(Responses):
-    """Tools of MCP servers: each call stands there with its end."""
+    """Tools of MCP servers: each call is one item with its result."""
 
     def call(self, call_id: str, tool: str, given: object) -> list[Message]:
         if tool == "send":
@@ -121,7 +121,7 @@ class OlderVercel(Vercel):
 
 
 class UserInterface:
-    """What Vercel's user interfaces keep: a call and its end are one part."""
+    """Vercel's user interfaces: a call and its result are one part."""
 
     def user(self, text: str) -> list[Message]:
         return [{"role": "user", "parts": [{"type": "text", "text": text}]}]
@@ -169,7 +169,7 @@ FORMATS = [
 
 
 def outcomes(path: Path, value: object, rules: str = RULES) -> list[str]:
-    """Outcomes of the calls to send in the one conversation of a file, in order."""
+    """Return the outcomes of the calls to send in the file's only conversation, in order."""
     path.write_text(json.dumps(value))
     [recording] = conversations(path, texts=True)
     found = judged(rules, recording.items)
@@ -178,10 +178,10 @@ def outcomes(path: Path, value: object, rules: str = RULES) -> list[str]:
 
 @pytest.mark.parametrize("make", FORMATS, ids=lambda made: made.__name__)
 class TestFormats:
-    """Every format that is read."""
+    """All supported formats."""
 
     def test_what_was_said_before_counts(self, tmp_path: Path, make: Callable[[], Chat]) -> None:
-        """The user's words and a named tool's results, from the moment on in which they came."""
+        """User messages and results of a named tool count from the moment they occur."""
         log = make()
 
         def send(call_id: str, to: str) -> list[Message]:
@@ -199,7 +199,7 @@ class TestFormats:
         assert outcomes(tmp_path / "log.json", value) == ["block", "allow", "block", "allow"]
 
     def test_other_tools_and_errors_do_not_count(self, tmp_path: Path, make: Callable[[], Chat]) -> None:
-        """A page names anybody, and what a failed call printed is no contact."""
+        """Results of other tools and of failed calls do not count."""
         log = make()
         value = [
             *log.user(SAID),
@@ -218,10 +218,10 @@ class TestFormats:
 
 
 class TestWrappers:
-    """What holds a conversation."""
+    """Values that contain a conversation."""
 
     def test_an_input_that_is_a_text(self, tmp_path: Path) -> None:
-        """A request to the Responses API may say what the user said as a text, also in a batch."""
+        """The input of a Responses request may be a text, also in a batch."""
         call = Responses().call("c1", "send", {"recipient": "ada@x.org"})
         path = tmp_path / "log.json"
         assert outcomes(path, {"input": SAID, "output": call}) == ["allow"]
@@ -229,13 +229,13 @@ class TestWrappers:
         assert outcomes(path, {"body": {"input": SAID, "output": call}}) == ["allow"]
 
     def test_others_words(self, tmp_path: Path) -> None:
-        """What a system prompt or the model says is no word of the user's."""
+        """System prompts and model messages do not count as the user's words."""
         call = Chat().call("c1", "send", {"recipient": "ada@x.org"})
         said = [{"role": role, "content": SAID} for role in ("system", "developer", "assistant")]
         assert outcomes(tmp_path / "log.json", [*said, *call]) == ["block"]
 
     def test_results_without_a_call(self, tmp_path: Path) -> None:
-        """G-62: a result that answers no call, or names another tool than its call's, says nothing."""
+        """G-62: a result without a call, or one that names another tool than its call, is ignored."""
         log, send = Chat(), Chat().call("s", "send", {"recipient": "ada@x.org"})
         stray = log.result("c9", "get_contacts", SAID)
         asked = log.call("c1", "read_web", {})
@@ -245,7 +245,7 @@ class TestWrappers:
         assert outcomes(path, [*asked, *other, *send]) == ["block"]
 
     def test_parts_do_not_run_together(self, tmp_path: Path) -> None:
-        """Two texts of one result make no value that stands in neither."""
+        """Two texts of one result are not concatenated into a value."""
         log, send = Chat(), Chat().call("s", "send", {"recipient": "ada@x.org"})
         parts = [{"type": "text", "text": text} for text in ("ada@x", ".org")]
         result = {**log.result("c1", "", "")[0], "content": parts}
@@ -253,7 +253,7 @@ class TestWrappers:
         assert outcomes(tmp_path / "log.json", value) == ["block"]
 
     def test_without_texts(self, tmp_path: Path) -> None:
-        """Where no rule looks for them, neither words nor outputs are read."""
+        """Texts and outputs are read only if a rule needs them."""
         log = Chat()
         value = [*log.user(SAID), *log.call("c1", "rm", {}), *log.result("c1", "rm", "gone")]
         path = tmp_path / "log.json"

@@ -20,18 +20,18 @@ from .recorder import changes, judged
 
 
 def asks(call_id: str, tool: str, arguments: object = "{}") -> dict[str, Any]:
-    """OpenAI's message with one call."""
+    """Return OpenAI's message with one call."""
     function = {"name": tool, "arguments": arguments}
     return {"role": "assistant", "content": None, "tool_calls": [{"id": call_id, "function": function}]}
 
 
 def answers(call_id: str, text: str = "ok", **fields: object) -> dict[str, Any]:
-    """OpenAI's message with a result."""
+    """Return OpenAI's message with a result."""
     return {"role": "tool", "tool_call_id": call_id, "content": text, **fields}
 
 
 def part(kind: str, call_id: str, tool: str, **fields: object) -> dict[str, Any]:
-    """The AI SDK's part of a message."""
+    """Return the AI SDK's part of a message."""
     return {"type": kind, "toolCallId": call_id, "toolName": tool, **fields}
 
 
@@ -47,7 +47,7 @@ class TestMessages:
     """The calls of one conversation."""
 
     def test_openai(self) -> None:
-        """G-32: calls and results in order, matched by id; arguments are JSON text."""
+        """G-32: calls and results come in order and are matched by id; arguments are JSON text."""
         found = items(
             {"role": "user", "content": "go"},
             asks("c1", "bash", '{"command": "ls"}'),
@@ -71,7 +71,7 @@ class TestMessages:
         ],
     )
     def test_vercel(self, given_as: str, fields: dict[str, Any], is_error: bool) -> None:
-        """G-32: parts of content, under today's names and the older ones."""
+        """G-32: parts of content are read, under current and older names."""
         found = items(
             {
                 "role": "assistant",
@@ -83,12 +83,12 @@ class TestMessages:
         assert found[1] == RecordedResult("c1", "bash", is_error=is_error)
 
     def test_a_failed_message(self) -> None:
-        """A tool message that says it is an error is one."""
+        """A tool message that is marked as an error is a failed result."""
         assert items(asks("c1", "a"), answers("c1", is_error=True))[1].is_error
         assert items(asks("c1", "a"), answers("c1", isError=True))[1].is_error
 
     def test_a_denied_call(self) -> None:
-        """`execution-denied`: a person was asked and said no, and it did not run."""
+        """`execution-denied` counts as asked about, denied and not run."""
         found = items(
             {"role": "assistant", "content": [part("tool-call", "c1", "rm", input={})]},
             {
@@ -100,19 +100,19 @@ class TestMessages:
         assert changes(judged("require human-approval before rm", found)) == ["c1 same"]
 
     def test_a_call_without_a_result(self) -> None:
-        """G-62: it is judged, and has no effect."""
+        """G-62: a call without a result is judged but has no effect."""
         found = items(asks("c1", "a"), asks("c2", "a"), answers("c2"), asks("c3", "a"), answers("c3"))
         assert changes(judged("limit a to 1 per session", found)) == ["c1 same", "c2 same", "c3 blocked"]
 
     def test_results_that_belong_to_nothing(self) -> None:
-        """G-53, G-62: without a call, to another tool, or repeated: not counted."""
+        """G-53, G-62: a result without a call, for another tool or repeated is not counted."""
         found = items(
             answers("c1"), asks("c1", "a"), answers("c1", name="b"), answers("c1"), answers("c1")
         )
         assert [type(i) for i in found] == [RecordedCall, RecordedResult]
 
     def test_ids_that_come_again(self) -> None:
-        """Before the result the first call counts (G-62); after it, it is another call."""
+        """A repeated id before the result is ignored (G-62); after the result it is another call."""
         found = items(
             asks("c1", "a", '{"n": 1}'),
             asks("c1", "a", '{"n": 2}'),
@@ -127,7 +127,7 @@ class TestMessages:
 
     @pytest.mark.parametrize("arguments", ["{", "[1]", "null", 7, None, "[" * 100_000])
     def test_what_a_model_wrote_in_place_of_an_input(self, arguments: object) -> None:
-        """G-32: anything but an object counts as none given."""
+        """G-32: arguments that are not an object count as empty."""
         assert items(asks("c1", "a", arguments))[0].input == {}
 
     @given(
@@ -143,7 +143,7 @@ class TestMessages:
     )
     @settings(max_examples=examples(200), deadline=None)
     def test_what_ended_is_what_a_gate_replays(self, steps: list[Any]) -> None:
-        """G-32, G-62: with ids that are never used again, the results are those of a gate's replay."""
+        """G-32, G-62: if ids are never reused, the results equal those of a gate's replay."""
         messages: list[dict[str, Any]] = []
         called: set[int] = set()
         for number, kind, tool, failed in steps:
@@ -171,7 +171,7 @@ class TestMessages:
 
 
 class TestFiles:
-    """Which conversations a file holds."""
+    """The conversations in a file."""
 
     CONVERSATION = (asks("c1", "a"), answers("c1"))
 
@@ -185,7 +185,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("indent", [None, 2])
     def test_json(self, tmp_path: Path, indent: int | None) -> None:
-        """An array of messages is one; an object with `messages` is one; arrays of either are several."""
+        """A list or an object with `messages` is one conversation; a list of these is several."""
         one = list(self.CONVERSATION)
         for value, expected in (
             (one, ["a.json"]),
@@ -197,7 +197,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("suffix", ["jsonl", "json", "log"])
     def test_json_lines(self, tmp_path: Path, suffix: str) -> None:
-        """Lines of messages are one; a line with `messages`, or an array, is one of its own."""
+        """Lines of messages are one conversation; a line with `messages` or an array is one each."""
         lines = "\n\n".join(json.dumps(message) for message in self.CONVERSATION)
         assert self.names(tmp_path, f"a.{suffix}", lines) == [f"a.{suffix}"]
         each = "\n".join(
@@ -206,7 +206,7 @@ class TestFiles:
         assert self.names(tmp_path, f"a.{suffix}", each) == [f"a.{suffix}:1", f"a.{suffix}:2"]
 
     def test_numbers(self, tmp_path: Path) -> None:
-        """A call's number is its message's, or its line's where each is one message."""
+        """A call has the number of its message, or of its line in a file of lines."""
         path = tmp_path / "a.jsonl"
         path.write_text("\n" + "\n".join(json.dumps(m) for m in self.CONVERSATION))
         assert read(path)[0][1][0].seq == 2
@@ -216,7 +216,7 @@ class TestFiles:
         assert (recording.unit, next(iter(recording.items)).seq) == ("message", 2)
 
     def test_nothing(self, tmp_path: Path) -> None:
-        """An empty array holds one conversation without calls; a byte order mark is no fault."""
+        """An empty array is one conversation without calls; a byte order mark is accepted."""
         path = tmp_path / "a.json"
         path.write_text("\ufeff[]", encoding="utf-8")
         assert [inside for _, inside in read(path)] == [[]]
@@ -280,7 +280,7 @@ class TestFiles:
         ],
     )
     def test_faults(self, tmp_path: Path, name: str, text: str, message: str) -> None:
-        """What cannot be read is named with its file and place, what was expected and a remedy."""
+        """An invalid file gives an error with file, place, expectation and remedy."""
         path = tmp_path / name
         path.write_text(text)
         with pytest.raises(LogError) as error:
@@ -289,7 +289,7 @@ class TestFiles:
         assert "; " in str(error.value)
 
     def test_files_that_cannot_be_read(self, tmp_path: Path) -> None:
-        """No such file, a directory, other bytes than text: each says so."""
+        """A missing file, a directory and a binary file give errors with the reason."""
         (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
         for name, message in (
             ("none", "cannot be read: No such file"),
@@ -300,7 +300,7 @@ class TestFiles:
                 read(tmp_path / name)
 
     def test_hostile_text_is_visible(self, tmp_path: Path) -> None:
-        """What stands in a log cannot drive the terminal."""
+        """Control characters are escaped in the error."""
         path = tmp_path / "a.json"
         path.write_text('[{"role": "user", "content": [{"type": "tool_use"}]}]')
         (tmp_path / "a\x1b[2J.json").write_text("7")

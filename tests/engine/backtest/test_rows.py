@@ -1,4 +1,4 @@
-"""Reading rows without parsing them gives what parsing gives."""
+"""Reading rows without parsing gives the same result as parsing."""
 
 from __future__ import annotations
 
@@ -80,25 +80,25 @@ def row(body: EventBody, text: str | None = None) -> CallRow:
 
 
 def parsed(body: EventBody) -> Recorded | None:
-    """The item in an event that was read as any other."""
+    """Return the item of an event that was parsed completely."""
     _, at, kind, text = row(body)
     return RecordedItems().of(event_of((0, "s1", 3, at, kind, text), FILE))
 
 
 def only(items: RecordedItems, one: CallRow) -> Recorded:
-    """The item in a row."""
+    """Return the only item of a row."""
     [item] = items.of_rows("s1", [one], FILE)
     return item
 
 
 class TestRows:
-    """The short way beside the long one."""
+    """The short path compared with the long one."""
 
     @pytest.mark.slow
     @given(st.one_of(DECISIONS, RESULTS))
     @settings(max_examples=examples(400), deadline=None)
     def test_the_same_either_way(self, body: EventBody) -> None:
-        """Whatever a tool, an input or an output says, the item is that of the parsed event."""
+        """The item of any tool, input or output equals that of the parsed event."""
         assert only(RecordedItems(), row(body)) == parsed(body)
 
     @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ class TestRows:
         ],
     )
     def test_an_input_that_looks_like_a_decision(self, real: dict[str, Any]) -> None:
-        """An agent that writes a decision's own fields into its input changes nothing about it."""
+        """An input with the fields of a decision does not change how the decision is read."""
         forged = {
             "a": {},
             "names": ["harmless"],
@@ -136,7 +136,7 @@ class TestRows:
             assert found.names == fields["names"]
 
     def test_most_rows_go_the_short_way(self) -> None:
-        """Plain decisions and results are not parsed, and an input not before it is looked into."""
+        """Typical decisions and results are not parsed, and an input only when it is accessed."""
         decided = CallDecided(
             call_id="c1",
             tool="bash",
@@ -153,7 +153,7 @@ class TestRows:
         assert result(row(CallResult(call_id="c1", tool="bash", output="", is_error=True))) is not None
 
     def test_the_commonest_end_is_known(self) -> None:
-        """A call of one name and a flat input, as this version writes it, is taken from one pattern."""
+        """A call with one name and a flat input, as this version writes it, matches one pattern."""
         body = CallDecided(
             call_id="c1", tool="a", input={"x": 1}, names=("a",), outcome="allow", mode="enforce"
         )
@@ -165,7 +165,7 @@ class TestRows:
 
     @pytest.mark.parametrize("change", [("{", "{ "), ('"tool":', '"newer":1,"tool":'), ('","', '", "')])
     def test_written_otherwise(self, change: tuple[str, str]) -> None:
-        """Blanks or new fields, as another version may write, are read the long way."""
+        """Text with blanks or new fields, as from another version, takes the long path."""
         for body in (
             CallDecided(
                 call_id="c1", tool="a", input={"x": 1}, names=("a",), outcome="allow", mode="enforce"
@@ -179,13 +179,13 @@ class TestRows:
     @pytest.mark.parametrize("text", ["", "[]", "{}", '{"type":"call.result","call_id":"c"', "nul\0"])
     @pytest.mark.parametrize("kind", ["call.decided", "call.result", "session.opened"])
     def test_a_damaged_row(self, text: str, kind: str) -> None:
-        """A row that says nothing is an error naming file, event and remedy."""
+        """A damaged row gives an error with file and event."""
         damaged: CallRow = (3, 0, kind, text)
         with pytest.raises(JournalError, match=r"journal\.db': event 3 of session 's1' cannot be read"):
             only(RecordedItems(), damaged)
 
     def test_openings_are_read_once(self) -> None:
-        """Sessions that begin alike share what was read, and only so many are kept."""
+        """Sessions with equal openings share one parsed value, and the cache is bounded."""
         kept: dict[str, Any] = {}
         items = RecordedItems(kept)
         first = only(items, row(opening(sequence("a", "b"))))
@@ -195,7 +195,7 @@ class TestRows:
         assert len(kept) <= OPENINGS
 
     def test_a_branch_is_not_kept(self) -> None:
-        """Where its nets begin is its own."""
+        """A branch's opening is not cached, because its markings are its own."""
         body = SessionOpened(agent="b", model="m", mode="enforce", kind="branch", parent="s0")
         kept: dict[str, Any] = {}
         assert only(RecordedItems(kept), row(body)) is not None

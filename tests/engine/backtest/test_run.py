@@ -1,4 +1,4 @@
-"""Many recordings: reports, totals, progress, cancelling."""
+"""Many recordings: reports, totals, progress, cancellation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BLOCKED = RecordedOutcome("block", ran=False, net="block-look", rule=OLD, reason
 
 
 def session(name: str, *tools: str | tuple[str, RecordedOutcome], **options: object) -> Recording:
-    """A recording with a call of each tool, numbered from 1, one second apart."""
+    """Return a recording with a call of each tool, numbered from 1, one second apart."""
     items: list[Recorded] = []
     for n, each in enumerate(tools, 1):
         tool, then = (each, RecordedOutcome()) if isinstance(each, str) else each
@@ -48,11 +48,13 @@ def run(*recordings: Recording, rules: str = RULES) -> tuple[list[SessionReport]
 
 
 class TestReports:
-    """What is said of one session."""
+    """The report on one session."""
 
     def test_the_first_divergence(self) -> None:
-        """Event, time, call, then and now, and the rule with its place; counts; where it becomes
-        hypothetical."""
+        """The first divergence has event, time, call, both verdicts, the rule and its place.
+
+        The report has the counts and the first hypothetical event.
+        """
         [report], _ = run(session("s1", "look", "rm", "deploy", "look"))
         first = report.first
         assert first is not None
@@ -67,23 +69,23 @@ class TestReports:
         assert report.counts.asked == Count(calls=1, hypothetical=1)
 
     def test_no_divergence(self) -> None:
-        """All as recorded: nothing else to say."""
+        """A session without divergence has only counts."""
         [report], _ = run(session("s1", "look", "test"))
         assert (report.first, report.hypothetical_after) == (None, None)
         assert report.counts.same == Count(calls=2)
 
     def test_a_divergence_at_the_end(self) -> None:
-        """Nothing comes after it that could be hypothetical."""
+        """After a divergence at the end nothing is hypothetical."""
         [report], _ = run(session("s1", "rm"))
         assert (report.first and report.first.event, report.hypothetical_after) == (1, None)
 
     def test_a_session_without_calls(self) -> None:
-        """It is not judged, and not counted."""
+        """A session without calls is neither judged nor counted."""
         reports, totals = run(session("s1"), session("s2", "look"))
         assert ([r.session for r in reports], totals.sessions) == (["s2"], 1)
 
     def test_long_and_hostile_inputs(self) -> None:
-        """What an agent wrote is cut short and made visible; a lone text stands as it is."""
+        """A long input is cut, control characters are escaped, and a single text is shown as is."""
         call = RecordedCall(1, "c1", "rm", {"command": "\x1b[2J" + "x" * 9_000}, RecordedOutcome())
         [report], _ = run(Recording("s1", [call]))
         assert report.first is not None
@@ -95,7 +97,7 @@ class TestTotals:
     """All sessions together."""
 
     def test_counts_by_rule(self) -> None:
-        """Each change counts for the rule behind it: the new one, or the recorded one that lets go."""
+        """Each change counts for its rule: the new rule, or the recorded one that no longer applies."""
         _, totals = run(
             session("s1", "rm", "rm", ("look", BLOCKED)), session("s2", "deploy"), session("s3", "look")
         )
@@ -109,12 +111,12 @@ class TestTotals:
         assert len(found) == 3
 
     def test_sessions_do_not_touch_each_other(self) -> None:
-        """A budget that one session spent is whole in the next."""
+        """A budget spent in one session is full in the next."""
         reports, _ = run(session("s1", "test", "test"), session("s2", "test"))
         assert [r.first and r.first.event for r in reports] == [2, None]
 
     def test_where_operators_are_followed(self) -> None:
-        """Sessions count in which the record had nets switched; a switch of no net here does not."""
+        """Sessions with recorded switches of these nets are counted; switches of unknown nets are not."""
         switch = RecordedSwitch("block-rm", active=False)
         other = RecordedSwitch("x", active=False)
         call = RecordedCall(2, "c1", "rm", {}, RecordedOutcome())
@@ -123,10 +125,10 @@ class TestTotals:
 
 
 class TestProgress:
-    """Telling how far it is, and stopping."""
+    """Progress and cancellation."""
 
     def test_told_along_the_way(self) -> None:
-        """Every thousand calls and after every recording, with the total if it is known."""
+        """Progress is reported every thousand calls and after each recording, with the total if known."""
         told: list[tuple[int, int | None]] = []
         backtest = Backtest(Trial.of({}))
         long, short = session("s1", *["a"] * (2 * EVERY + 5)), session("s2", "a")
@@ -135,7 +137,7 @@ class TestProgress:
         assert told == [(EVERY, 2_006), (2 * EVERY, 2_006), (2_005, 2_006), (2_006, 2_006)]
 
     def test_cancelled_amid_a_session(self) -> None:
-        """No more is judged or read; what was judged counts, without a report on the rest."""
+        """Reading and judging stop; judged calls count, but the session has no report."""
         read: list[int] = []
 
         def items() -> Iterator[Recorded]:
@@ -152,7 +154,7 @@ class TestProgress:
         assert (totals.cancelled, totals.sessions, totals.counts.judged.calls) == (True, 1, 2 * EVERY)
 
     def test_cancelled_between_sessions(self) -> None:
-        """The report on the one that was finished comes."""
+        """The report of the finished session is still returned."""
         backtest = Backtest(Trial.of({}))
         reports = backtest.run([session("s1", "a"), session("s2", "a")], cancelled=lambda: True)
         assert [r.session for r in reports] == ["s1"]

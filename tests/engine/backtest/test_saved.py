@@ -1,4 +1,4 @@
-"""Questions that were always answered with yes: what would have saved some, judged again."""
+"""Rules that were always approved: measures that would have saved requests, judged again."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ASKS = "require human-approval before deploy"
 
 
 async def session(journal: Journal, name: str, rules: str, inputs: list[Mapping[str, object]]) -> None:
-    """A session in which every deploy is asked about and approved, and runs."""
+    """Record a session in which every deploy is requested, approved and run."""
     recorder = Recorder(compile_rules(rules).registry)
     for number, values in enumerate(inputs, 1):
         await recorder.call(f"c{number}", "deploy", **values)
@@ -37,7 +37,7 @@ async def found(
     sessions: list[list[Mapping[str, object]]],
     redaction: Redaction | None = None,
 ) -> tuple[RuleFatigue, Saved | None]:
-    """The rule of the deploys, and what would have saved questions of it."""
+    """Return the rule of the deploys, and the measures that would have saved its requests."""
     with Journal.open(tmp_path / "deploy.db") as journal:
         for number, inputs in enumerate(sessions):
             await session(journal, f"bot-{number}", rules, inputs)
@@ -52,7 +52,7 @@ def each(number: int, **values: object) -> list[Mapping[str, object]]:
 
 class TestGrants:
     async def test_in_a_session(self, tmp_path: Path) -> None:
-        """Uses that save nearly all that a grant for the session would; a grant ends with its session."""
+        """The suggested uses save nearly as much as a grant for the whole session."""
         rule, what = await found(tmp_path, ASKS, [each(8, n=1), each(8, n=2), each(8, n=3)])
         assert rule.always
         assert what is not None
@@ -61,12 +61,12 @@ class TestGrants:
         assert (what.uses, what.by_grant) == (3, 18)
 
     async def test_one_question_a_session(self, tmp_path: Path) -> None:
-        """Where no session asks twice a grant saves nothing, and there is none."""
+        """If no session asks twice, no grant is suggested."""
         _, what = await found(tmp_path, ASKS, [each(1, n=n) for n in range(ENOUGH)])
         assert what is None
 
     async def test_not_where_it_is_forbidden(self, tmp_path: Path) -> None:
-        """A rule that says `no grants` gets a condition at most."""
+        """A rule with `no grants` gets at most a condition."""
         _, what = await found(tmp_path, f"{ASKS} no grants", [each(ENOUGH, env="staging")])
         assert what is not None
         assert (what.uses, what.by_grant) == (None, 0)
@@ -75,20 +75,20 @@ class TestGrants:
 
 class TestConditions:
     async def test_most_common_value(self, tmp_path: Path) -> None:
-        """The value that most questions share; what the condition lets pass is judged, not guessed."""
+        """The condition uses the most common value, and its effect is judged, not estimated."""
         inputs = [*each(18, env="staging"), *each(4, env="prod")]
         _, what = await found(tmp_path, ASKS, [[{**v, "n": i} for i, v in enumerate(inputs)]])
         assert what is not None
         assert (what.when, what.by_condition, what.asked) == ('input.env != "staging"', 18, 22)
 
     async def test_nested_and_plain_values(self, tmp_path: Path) -> None:
-        """A field inside a field, numbers and truth values are named as rules name them."""
+        """Nested fields, numbers and booleans are written as rules write them."""
         _, what = await found(tmp_path, ASKS, [each(ENOUGH, to={"dry": True})])
         assert what is not None
         assert what.when == "input.to.dry != true"
 
     async def test_beside_a_condition(self, tmp_path: Path) -> None:
-        """A rule that has a condition keeps it: both must hold for it to ask."""
+        """A rule keeps its condition; the new one is an addition to it."""
         rules = f'{ASKS} when input.env != "dev"'
         inputs = [*each(ENOUGH, env="staging"), *each(5, env="dev")]
         rule, what = await found(tmp_path, rules, [inputs])
@@ -97,13 +97,13 @@ class TestConditions:
         assert (what.when, what.by_condition) == ('input.env != "staging"', ENOUGH)
 
     async def test_nothing_in_common(self, tmp_path: Path) -> None:
-        """Values that few questions share say nothing."""
+        """Values that only few requests share give no condition."""
         _, what = await found(tmp_path, ASKS, [[{"n": n} for n in range(ENOUGH + 4)]])
         assert what is not None
         assert (what.when, what.by_condition) == (None, 0)
 
     async def test_no_secrets(self, tmp_path: Path) -> None:
-        """A value that is hidden is none to write into a rule."""
+        """A masked value is not used for a condition."""
         _, what = await found(tmp_path, ASKS, [each(ENOUGH, password="hunter2hunter2", env="staging")])
         assert what is not None
         assert what.when == 'input.env != "staging"'
@@ -115,13 +115,13 @@ class TestConditions:
 
     @pytest.mark.parametrize("value", ["a\nb", "", "x" * 81, None, 1.5, ["a"]])
     async def test_values_that_rules_cannot_name(self, tmp_path: Path, value: object) -> None:
-        """Long texts, several lines, lists and the like make no condition."""
+        """Long texts, several lines, lists and the like give no condition."""
         _, what = await found(tmp_path, ASKS, [[{"v": value, "n": n} for n in range(ENOUGH)]])
         assert what is not None
         assert what.when is None
 
     async def test_reads_as_a_rule(self, tmp_path: Path) -> None:
-        """What is suggested compiles, whatever the value holds."""
+        """A suggested condition compiles, whatever the value is."""
         _, what = await found(tmp_path, ASKS, [each(ENOUGH, env='a "quoted" # \\ value')])
         assert what is not None
         assert what.when is not None
@@ -130,7 +130,7 @@ class TestConditions:
 
 class TestHonest:
     async def test_another_rule_asks_as_well(self, tmp_path: Path) -> None:
-        """A question is saved only when nothing else would ask about the call."""
+        """A request counts as saved only if no other rule would ask about the call."""
         rules = f"map deploy.env prod as prod\n{ASKS}\nrequire human-approval before prod"
         inputs = [*each(ENOUGH, env="staging"), *each(ENOUGH, env="prod")]
         rule, what = await found(tmp_path, rules, [inputs])
@@ -141,13 +141,13 @@ class TestHonest:
         assert what.by_grant < ENOUGH
 
     async def test_high_risk(self, tmp_path: Path) -> None:
-        """Nothing is suggested for a rule of high risk."""
+        """A high-risk rule gets no suggestion."""
         rule, what = await found(tmp_path, f"{ASKS} risk high", [each(40, env="staging")])
         assert not rule.always
         assert what is None
 
     async def test_stops(self, tmp_path: Path) -> None:
-        """Judging ends once nobody waits for it."""
+        """Judging stops when it is cancelled."""
         rule, _ = await found(tmp_path, ASKS, [each(ENOUGH, env="staging")])
         path = tmp_path / "deploy.db"
         stopped = saved(

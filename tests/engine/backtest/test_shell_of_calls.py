@@ -1,4 +1,4 @@
-"""Which shell runs a session's commands: in its record, and what the rules read them for."""
+"""The shell that runs a session's commands: in its record, and for reading them by the rules."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..support.release import URL, Commit, Notes, Script
 
 RULES = "map bash.command /^rm\\b/ as delete\nblock delete\nblock unclear"
 HARMLESS_TO_BASH = {"command": "echo $'\\'; rm x; #'"}
-"""One text in quotes to bash and zsh; to dash `rm x` stands outside of them."""
+"""Quoted text for bash and zsh; for dash `rm x` is outside the quotes."""
 
 ZSH = compile_rules(RULES)
 
@@ -44,17 +44,17 @@ class TestGate:
         ("shell", "expected"), [("bash", "allow"), ("zsh", "allow"), ("sh", "block"), (None, "block")]
     )
     async def test_reads_for_the_shell_of_the_session(self, shell: Shell | None, expected: str) -> None:
-        """G-64: what another shell would run is unclear, unless it is known that bash runs it."""
+        """G-64: a command that only another shell would run is unclear, unless the shell is known."""
         assert await outcome(shell) == expected
 
     def test_names_a_call_as_it_is_judged(self) -> None:
-        """The names that the gate tells of a call are those for the shell that will run it."""
+        """The gate names a call for the shell that will run it."""
         nets = compile_rules(RULES).registry
         bash = GateManager(nets, surroundings=Surroundings(shell="bash"))
         assert bash.names_of(ToolCall("1", "bash", HARMLESS_TO_BASH)) == ("bash",)
 
     def test_is_told_where_tools_are_wrapped(self) -> None:
-        """`wrap_tools(shell=)` says what the tools run commands with; unsaid, it is unknown."""
+        """`wrap_tools(shell=)` sets the shell of the tools; by default it is unknown."""
         gate = create_gate(registry=compile_rules(RULES).registry)
 
         def bash(given: dict[str, object]) -> str:
@@ -76,13 +76,13 @@ class TestGate:
         ],
     )
     def test_knows_shells_by_their_programs(self, program: str | None, shell: Shell | None) -> None:
-        """`$SHELL` names a shell by its path; one that is not known is unknown."""
+        """`$SHELL` is recognized by its program name; any other program is unknown."""
         assert shell_named(program) == shell
 
 
 class TestRecord:
     async def test_holds_the_shell(self, tmp_path: Path) -> None:
-        """What an agent elsewhere runs commands with is in its record, and in the state folded of it."""
+        """The shell of an external agent is in its record and in the folded state."""
         rules = compile_rules(RULES).registry
         hub = Hub(Journal.open(tmp_path / "journal.db"))
         try:
@@ -98,7 +98,7 @@ class TestRecord:
             await hub.close()
 
     async def test_without_one_is_of_an_unknown_shell(self, tmp_path: Path) -> None:
-        """An agent that does not say it, and a record of before, have commands read for any shell."""
+        """Without a shell in the record, commands are read for any shell."""
         rules = compile_rules(RULES).registry
         hub = Hub(Journal.open(tmp_path / "journal.db"))
         try:
@@ -145,7 +145,7 @@ class TestJudgedAgain:
         assert first.call_id == "c2"
 
     async def test_is_explained_by_it(self, tmp_path: Path) -> None:
-        """What a replay says of a call, and what other nets say of it, is read for that shell."""
+        """Explanations of a recorded call, under its own or other nets, use the recorded shell."""
         hub = Hub.open(tmp_path / "journal.db")
         await hub.open_external(
             ExternalAgent(name="robin", shell="zsh"), SessionConfig(ZSH.registry), session_id="r1"
@@ -164,7 +164,7 @@ class TestJudgedAgain:
 
 class TestOverTheWire:
     async def test_a_client_says_its_shell(self, tmp_path: Path) -> None:
-        """`session(shell=)` is in the record of the server, and the commands are read for it."""
+        """`session(shell=)` is in the server's record, and commands are read for that shell."""
         rules = "map bash.command /^rm\\b/ as delete\nblock delete\nblock unclear"
         async with served(tmp_path, rules=rules) as server, server.agent_client() as client:
             said: dict[str | None, str] = {}
@@ -183,7 +183,7 @@ class TestOverTheWire:
 
 
 class Cautious(AgentNode[Commit, Notes]):
-    """Runs commands, and says what came of it."""
+    """Runs commands and reports the results."""
 
     config = AgentConfig("Run them.", URL, (create_bash_tool(),))
 
@@ -198,7 +198,7 @@ class Commands(Flow[Commit, Notes]):
 
 class TestFlows:
     async def test_run_bash(self, tmp_path: Path) -> None:
-        """Commands of a flow's agents are read for the shell of its runtime, and the record says it."""
+        """Commands of a flow's agents are read for the shell of its runtime, which is in the record."""
         command = HARMLESS_TO_BASH["command"]
         replies = [C(bash={"command": command}), C(bash={"command": "rm x"}), T('{"text": "ok"}')]
         hub = Hub.open(tmp_path / "journal.db")

@@ -1,4 +1,4 @@
-"""Conditions on a call's input: what holds, what does not, and what cannot be told."""
+"""Conditions on a call's input: true, false, or unknown."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ class TestComparing:
         ],
     )
     def test_of_a_field(self, operator: str, value: object, found: object, expected: bool | None) -> None:
-        """As JSON has it: `true` is no number, and kinds that cannot be compared leave it open."""
+        """Values compare as in JSON: `true` is not a number, and incomparable kinds give unknown."""
         assert holds(at(operator, value), {"x": found}) is expected
 
     @pytest.mark.parametrize(
@@ -110,16 +110,16 @@ class TestComparing:
         ],
     )
     def test_of_a_field_inside_another(self, call: dict[str, object], expected: bool | None) -> None:
-        """A field of what is no object is missing."""
+        """A field of a value that is not an object is missing."""
         assert holds(at("=", 1, "a.b"), call) is expected
 
     def test_of_null_is_not_of_nothing(self) -> None:
-        """A field that is null is there."""
+        """A field with value null is present."""
         assert holds(at("=", None), {"x": None}) is True
         assert holds(at("=", None), {}) is None
 
     def test_knows_true_from_one_when_compared_itself(self) -> None:
-        """Conditions that differ in `true` and 1 are different, those that differ by place are not."""
+        """Conditions differ if one has `true` and the other 1, but not if only positions differ."""
         assert at("=", True) != at("=", 1)
         assert at("in", (True, 0)) != at("in", (1, False))
         assert at("=", 1) == at("=", 1.0)
@@ -161,13 +161,13 @@ FULL = st.fixed_dictionaries({name: st.sampled_from([1, 2]) for name in "xyz"})
 class TestLaws:
     @given(CONDITIONS, CALLS)
     def test_double_negation(self, condition: Condition, call: dict[str, object]) -> None:
-        """What is turned round twice is as it was, open questions included."""
+        """Double negation changes nothing, even for unknown results."""
         assert holds(Not(Not(condition)), call) is holds(condition, call)
 
     @pytest.mark.slow
     @given(st.lists(CONDITIONS, min_size=1, max_size=3).map(tuple), CALLS)
     def test_de_morgan(self, parts: tuple[Condition, ...], call: dict[str, object]) -> None:
-        """Not all is some not, and not any is all not."""
+        """The negation of "all" is "some not", and the negation of "any" is "all not"."""
         turned = tuple(Not(part) for part in parts)
         assert holds(Not(And(parts)), call) is holds(Or(turned), call)
         assert holds(Not(Or(parts)), call) is holds(And(turned), call)
@@ -185,7 +185,7 @@ class TestLaws:
     @pytest.mark.slow
     @given(CONDITIONS)
     def test_nothing_is_told_of_nothing(self, condition: Condition) -> None:
-        """Of a call without any of the fields nothing can be told."""
+        """Without any of the fields the result is unknown."""
         assert holds(condition, {}) is None
         assert unknown_reason(condition, {}).startswith("the call has no input.")
 
@@ -194,7 +194,7 @@ class TestLaws:
     def test_what_is_told_stays_told(
         self, condition: Condition, call: dict[str, object], more: dict[str, object]
     ) -> None:
-        """Fields that a call has besides change nothing that could be told without them."""
+        """Additional fields do not change a result that is known without them."""
         told = holds(condition, call)
         assert told is None or holds(condition, {**more, **call}) is told
 
@@ -203,7 +203,7 @@ class TestLaws:
     def test_what_cannot_be_told_has_a_reason(
         self, condition: Condition, call: dict[str, object]
     ) -> None:
-        """The reason names a field that the condition asks for, and there is one exactly then."""
+        """There is a reason exactly if the result is unknown, and it names a field of the condition."""
         why = unknown_reason(condition, call)
         assert (why is None) is (holds(condition, call) is not None)
         if why is not None:
@@ -228,7 +228,7 @@ class TestUntold:
                 {"a": {"b": 2, "b\u200b": 1}},
                 "another field differs from input.a.b only in looks",
             ),
-            # What is missing on the left is decided without it; the reason is on the right.
+            # The left side is decided despite a missing field; the reason is on the right.
             (
                 And((Or((at("=", 1, "a"), at("=", 1, "y"))), at("=", 1))),
                 {"y": 1},
@@ -237,11 +237,11 @@ class TestUntold:
         ],
     )
     def test_names_the_field(self, condition: Condition, call: dict[str, object], why: str) -> None:
-        """The field that decides it is named, not one that is missing besides."""
+        """The reason names the field that decides, not another missing one."""
         assert unknown_reason(condition, call) == why
 
     def test_is_nothing_where_it_is_told(self) -> None:
-        """A condition that holds or fails needs no excuse."""
+        """A condition with a known result has no reason."""
         assert unknown_reason(Or((at("=", 1, "a"), at("=", 1))), {"x": 1}) is None
         assert unknown_reason(And((at("=", 1, "a"), at("=", 1))), {"x": 2}) is None
         assert unknown_reason(at("=", 1), {"x": 2, "y": 1, "xx": 1}) is None
@@ -249,7 +249,7 @@ class TestUntold:
 
 class TestWritten:
     def test_in_the_words_of_rules(self) -> None:
-        """With no more parentheses than it takes."""
+        """The text has only the necessary parentheses."""
         condition = Or(
             (And((at("=", "é\n"), Not(at("in", (1, True, None))))), Not(Or((at("<", 2.5), PATTERNED))))
         )
@@ -267,7 +267,7 @@ def under(path: object, folder: str, around: Surroundings = NOWHERE) -> bool | N
 
 
 class TestUnderByName:
-    """Where nobody can follow links."""
+    """Paths that are compared without following links."""
 
     @pytest.mark.parametrize(
         ("path", "folder", "expected"),
@@ -306,7 +306,7 @@ class TestUnderByName:
         ],
     )
     def test_compares_names(self, path: str, folder: str, expected: bool | None) -> None:
-        """`..` is taken by name; where a path is relative to is not guessed."""
+        """`..` is resolved by name; the base of a relative path is not guessed."""
         assert under(path, folder) is expected
 
     @pytest.mark.parametrize(
@@ -330,7 +330,7 @@ class TestUnderByName:
         ],
     )
     def test_starts_from_where_the_calls_run(self, path: str, folder: str, expected: bool | None) -> None:
-        """With a working directory and a home, relative paths and `~` are placed."""
+        """With a working directory and a home, relative paths and `~` are resolved."""
         assert under(path, folder, Surroundings(workdir="/w", home="/h/o")) is expected
 
 
@@ -340,7 +340,7 @@ def real(path: str) -> str:
 
 @pytest.fixture
 def around(tmp_path: Path) -> Surroundings:
-    """A project with links out of it and into it, and a home beside it."""
+    """A project with links out of it and into it, and a home directory beside it."""
     for folder in ("work/src/deep", "work/secrets", "home"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "work/src/a.py").write_text("a")
@@ -356,17 +356,17 @@ OWN = ["/proc/self/cwd/x", "/proc/self", "/proc/42/root/etc", "/proc/thread-self
 
 
 class TestUnderOfOneProcess:
-    """The call runs in another process than judges it."""
+    """Paths that depend on the process, which is another one than the judging process."""
 
     @pytest.mark.parametrize("path", [*OWN, "/dev/stdin", "//proc/self/cwd", "/tmp/../proc/./self/cwd"])
     @pytest.mark.parametrize("around", [NOWHERE, Surroundings("/w"), Surroundings("/w", None, real_path)])
     def test_cannot_be_told(self, path: str, around: Surroundings) -> None:
-        """Where `/proc/self` and `/dev/fd` lead, only the tool's process knows."""
+        """The targets of `/proc/self` and `/dev/fd` are known only to the tool's process."""
         assert under(path, "/etc", around) is None
         assert under(path, "/", around) is None
 
     def test_cannot_be_told_behind_a_link(self, tmp_path: Path) -> None:
-        """A link in the folder that leads there is followed, and found out."""
+        """A link that leads to such a path is followed and gives unknown."""
         (tmp_path / "inside").symlink_to("/proc/self/cwd")
         (tmp_path / "fd").symlink_to("/dev/fd")
         around = Surroundings(str(tmp_path), None, real_path)
@@ -376,11 +376,11 @@ class TestUnderOfOneProcess:
 
     @pytest.mark.parametrize("path", ["/proc/selfish/x", "/proc/cpuinfo", "/dev/fdx", "/dev/null"])
     def test_is_told_of_others(self, path: str) -> None:
-        """Other paths there are the same for all."""
+        """Other paths in these folders are the same for all processes."""
         assert under(path, "/proc") is path.startswith("/proc")
 
     def test_follows_links_as_the_system_does(self, tmp_path: Path) -> None:
-        """Links, blanks and what does not exist come out as `os.path.realpath` has them."""
+        """Links, blanks and missing paths resolve as with `os.path.realpath`."""
         (tmp_path / "a/b").mkdir(parents=True)
         (tmp_path / "link").symlink_to("a/b/..")
         (tmp_path / "far").symlink_to(tmp_path / "link/b")
@@ -393,7 +393,7 @@ class TestUnderOfOneProcess:
 
 
 class TestUnderForReal:
-    """Where links can be followed, what they lead to counts."""
+    """Paths that are compared by the targets of their links."""
 
     @pytest.mark.parametrize(
         ("path", "expected"),
@@ -420,18 +420,18 @@ class TestUnderForReal:
         ],
     )
     def test_follows_links(self, around: Surroundings, path: str, expected: bool | None) -> None:
-        """A link inside that leads outside is outside, and the other way round."""
+        """A link inside that leads outside is outside, and vice versa."""
         assert under(path, "src", around) is expected
         assert under(path, "in/", around) is expected
 
     def test_takes_absolute_paths(self, around: Surroundings, tmp_path: Path) -> None:
-        """An absolute path means the same as a relative one to the same place."""
+        """An absolute path is equivalent to a relative one with the same target."""
         assert under(str(tmp_path / "work/src/a.py"), "src", around) is True
         assert under("src/a.py", str(tmp_path / "home/project/src"), around) is True
         assert under("/etc/passwd", "src", around) is False
 
     def test_cannot_tell_where_nobody_can_follow(self, tmp_path: Path) -> None:
-        """A path that cannot be followed is not taken by its looks."""
+        """A path that cannot be resolved gives unknown."""
 
         def strict(path: str) -> str:
             return os.path.realpath(path, strict=True)
@@ -451,7 +451,7 @@ class TestUnderForReal:
     def test_agrees_with_the_system(
         self, tmp_path_factory: pytest.TempPathFactory, parts: list[str]
     ) -> None:
-        """However a path winds, it is under `src` exactly when what the system opens is."""
+        """A winding path is under `src` exactly if the file that the system opens is."""
         root = Path(os.path.realpath(tmp_path_factory.getbasetemp())) / "winding"
         if not root.exists():
             (root / "src/deep").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Letters of other scripts that are taken for ASCII ones: marked where they mislead, and only there."""
+"""Letters that look like ASCII: marked where they mislead, and only there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class TestMixedWords:
         ],
     )
     def test_are_marked(self, text: str, shown: str) -> None:
-        """Within a word with Latin letters a look-alike is shown as an escape, in any text."""
+        """A look-alike in a word with Latin letters is shown as an escape, in any text."""
         assert visible(text) == shown
         assert visible_words(text) == shown
 
@@ -42,17 +42,17 @@ class TestMixedWords:
         ],
     )
     def test_prose_stays(self, text: str) -> None:
-        """Texts in one script, and words of two that nobody mixes up, are read as they are."""
+        """Texts in one script and unambiguous words of two scripts stay unchanged."""
         assert visible(text) == text
 
     def test_behind_a_line_break(self) -> None:
-        """A line break that is shown as an escape is no part of the word behind it."""
+        """A line break that is shown as an escape is not part of the next word."""
         assert visible("\nсор") == "\\nсор"
         assert visible(visible("\nсор")) == "\\nсор"
         assert visible_words("\\n\u0441") == "\\n\\u0441"
 
     def test_as_json(self) -> None:
-        """In JSON the escape is JSON's own: the value is the same."""
+        """JSON uses JSON escapes, so its value stays the same."""
         text = json.dumps({"d\u0435ploy": "\U0001d42bm"}, ensure_ascii=False)
         shown = visible_json(text)
         assert shown.isascii()
@@ -62,7 +62,7 @@ class TestMixedWords:
         st.text(st.sampled_from("ab Z_0-./\\n\u0430\u0435\u03bf\uff41\U0001d42b\u0301\n"), max_size=30)
     )
     def test_twice_is_as_once(self, text: str) -> None:
-        """LAW: what was made visible stays as it is, also where an escape stands before a word."""
+        """LAW: making a text visible twice changes nothing more, even with an escape before a word."""
         for keep in (True, False):
             once = visible(text, keep_newlines=keep)
             assert visible(once, keep_newlines=keep) == once
@@ -84,18 +84,18 @@ class TestNamesAndCommands:
         ],
     )
     def test_whole_words_are_marked(self, text: str, shown: str) -> None:
-        """A word that could be taken for one of ASCII as a whole is marked there, and not in prose."""
+        """A whole word that looks like an ASCII word is marked in names and commands, not in prose."""
         assert visible_words(text) == shown
 
     @pytest.mark.parametrize(
         "text", ["git commit -m 'работа с кодом'", "echo привет", "cat отчёт.txt", "grep Δ файл"]
     )
     def test_sentences_stay(self, text: str) -> None:
-        """Words of a sentence in a command are read as they are."""
+        """Words of a sentence in a command stay unchanged."""
         assert visible_words(text) == text
 
     def test_every_letter_of_a_whole_word_is_needed(self) -> None:
-        """Letters that have no twin in ASCII make a word what it is."""
+        """Letters without an ASCII twin are not look-alikes."""
         assert is_look_alike("\u0430")
         assert not is_look_alike("ф")
         assert not is_look_alike("é")

@@ -1,4 +1,4 @@
-"""Lengths of time: what is typed, and what is said."""
+"""Durations: parsed and formatted."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ class TestParsing:
         ],
     )
     def test_a_number_and_its_unit(self, typed: str, seconds: int) -> None:
-        """A whole number and one of five units, whatever their case and the spaces around them."""
+        """A whole number with one of five units is accepted, ignoring case and surrounding spaces."""
         assert parse_time(typed) == seconds
 
     @pytest.mark.parametrize(
         "typed", ["", "90", "d", "-1d", "1.5d", "1y", "15min", "1h 30m", "٣m", "1ſ", "9" * 5000 + "s"]
     )
     def test_nothing_else(self, typed: str) -> None:
-        """No fractions, no signs, no other digits or letters, and not so many digits."""
+        """Fractions, signs, other digits or letters and too many digits are refused."""
         assert parse_time(typed) is None
 
     @given(st.integers(0, 99_999_999), st.sampled_from([*UNITS]))
     def test_fits_what_counts_time(self, number: int, unit: str) -> None:
-        """Whatever is read can be a `timedelta`."""
+        """Every accepted duration fits a `timedelta`."""
         seconds = parse_time(f"{number}{unit}")
         assert seconds is not None
         assert timedelta(seconds=seconds).total_seconds() == seconds
@@ -60,12 +60,12 @@ class TestTyped:
         ],
     )
     def test_in_the_largest_whole_unit(self, seconds: float, typed: str) -> None:
-        """G-10: a time is given in the largest unit that it is a whole number of."""
+        """G-10: a duration is given in the largest unit of which it is a whole number."""
         assert as_typed(seconds) == typed
 
     @given(st.integers(0, LONGEST))
     def test_is_read_as_what_it_was(self, seconds: int) -> None:
-        """What is written can be typed, and means the same."""
+        """The formatted duration parses back to the same value."""
         assert parse_time(as_typed(seconds)) == seconds
 
 
@@ -85,5 +85,5 @@ class TestWords:
         ],
     )
     def test_two_units_at_most(self, seconds: float, words: str) -> None:
-        """Neighbouring units, rounded down; below a second a fraction, and nothing where it is over."""
+        """Up to two neighbouring units, rounded down; below a second a fraction; empty if over."""
         assert format_duration(seconds) == words

@@ -1,4 +1,4 @@
-"""`frozen` values: a frozen dataclass in all that can be seen."""
+"""`frozen` values behave like a frozen dataclass."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Quick:
 
 @frozen
 class Named:
-    """The same, and all of its fields can be hashed."""
+    """Made by `frozen`, with only hashable fields."""
 
     name: str
     size: int = 3
@@ -47,14 +47,14 @@ class Plain:
 
 
 class TestLikeADataclass:
-    """What callers rely on."""
+    """Behaviour that callers rely on."""
 
     @pytest.mark.parametrize(
         ("args", "kwargs"),
         [(("a",), {}), (("a", 1, ["t"], {"k": 1}), {}), (("a",), {"tags": ["x"]}), ((), {"name": "b"})],
     )
     def test_same_values(self, args: Any, kwargs: Any) -> None:
-        """By position or keyword, with defaults: the same fields and the same repr, made either way."""
+        """Arguments by position or keyword, with defaults, give the same fields and repr in all ways."""
         quick, plain, made = Quick(*args, **kwargs), Plain(*args, **kwargs), maker(Quick)(*args, **kwargs)
         assert quick == made
         assert type(quick) is type(made) is Quick
@@ -68,13 +68,13 @@ class TestLikeADataclass:
         [((), {}), (("a", 1, [], {}, 5), {}), (("a",), {"nmae": 1}), (("a",), {"name": "b"})],
     )
     def test_wrong_arguments(self, args: Any, kwargs: Any) -> None:
-        """Arguments that do not fit are a TypeError, as with a dataclass."""
+        """Invalid arguments raise a TypeError, as with a dataclass."""
         for make in (Quick, Plain, maker(Quick)):
             with pytest.raises(TypeError):
                 make(*args, **kwargs)
 
     def test_immutable(self) -> None:
-        """No field can be set or deleted, whichever way the value was made."""
+        """Fields cannot be set or deleted, however the value was made."""
         for value in (Quick("a"), maker(Quick)("a"), replace(Quick("a"), size=9)):
             with pytest.raises(FrozenInstanceError):
                 value.name = "b"  # pyright: ignore[reportAttributeAccessIssue]
@@ -83,13 +83,13 @@ class TestLikeADataclass:
             assert not hasattr(value, "__dict__")
 
     def test_own_defaults(self) -> None:
-        """Every value gets lists and objects of its own."""
+        """Each value gets new lists and objects by default."""
         one, two = Quick("a"), Quick("a")
         assert one.tags is not two.tags
         assert one.input is not two.input
 
     def test_equality_and_hash(self) -> None:
-        """Values of one class are equal by their fields, and hash by them."""
+        """Values of one class are equal and hash by their fields."""
         assert Quick("a") == Quick("a") != Quick("b")
         assert Quick("a") != Plain("a")
         first, second = Named("x"), Named("x")
@@ -109,7 +109,7 @@ class TestLikeADataclass:
         assert (again, type(again)) == (call, ToolCall)
 
     def test_patterns_and_signature(self) -> None:
-        """Positional patterns match and the signature is the fields'."""
+        """Positional patterns match, and the signature lists the fields."""
         match ToolResult("1", "bash", {}, True):
             case ToolResult(call_id, tool, _, is_error):
                 assert (call_id, tool, is_error) == ("1", "bash", True)
@@ -119,10 +119,10 @@ class TestLikeADataclass:
 
 
 class TestRefuses:
-    """What its constructor does not do."""
+    """Classes that `frozen` does not support."""
 
     def test_strange_classes(self) -> None:
-        """Bases, `__post_init__` and fields that are not taken by position are a TypeError."""
+        """Bases, `__post_init__` and keyword-only fields raise a TypeError."""
 
         class Checked:
             name: str

@@ -20,7 +20,7 @@ class TestSameJson:
         ],
     )
     def test_same(self, one: object, other: object) -> None:
-        """G-13, A-45: the order of names does not matter, and tuples are lists."""
+        """G-13, A-45: the order of names does not matter, and tuples equal lists."""
         assert same_json(one, other)
         assert same_json(other, one)
 
@@ -37,7 +37,7 @@ class TestSameJson:
         ],
     )
     def test_different(self, one: object, other: object) -> None:
-        """G-13, A-45: what differs as JSON differs, and what JSON lacks equals nothing."""
+        """G-13, A-45: values that differ in JSON are different, and non-JSON values equal nothing."""
         assert not same_json(one, other)
         assert not same_json(other, one)
         assert not same_json({"x": [one]}, {"x": [other]})

@@ -47,13 +47,13 @@ class TestReadPlan:
         )
 
     def test_repeated_effects(self) -> None:
-        """An effect that is named twice counts once."""
+        """A repeated effect counts once."""
         plan = read_plan(plan_of({**STEP, "effects": ["a", "b", "a"]}), None)
         assert plan.steps[0].effects == ("a", "b")
         assert plan.steps[0].names == {"deploy", "a", "b"}
 
     def test_most(self) -> None:
-        """The largest plan is read."""
+        """A plan at all limits is read."""
         step = {
             "tool": "t" * LONGEST_NAME,
             "count": MOST_CALLS,
@@ -101,7 +101,7 @@ class TestReadPlan:
         ],
     )
     def test_refused(self, value: dict[str, object], place: str, problem: str) -> None:
-        """Whatever is no plan is refused, with its place and what was found there."""
+        """An invalid plan is refused with the place and the value found there."""
         with pytest.raises(PlanError) as refused:
             read_plan(value, condition_of)
         assert refused.value.place == place
@@ -109,17 +109,17 @@ class TestReadPlan:
         assert str(refused.value) == f"{place}: {refused.value.problem}; {refused.value.remedy}"
 
     def test_no_reader(self) -> None:
-        """Without a reader of conditions a step with one is refused."""
+        """Without a condition reader, a step with a condition is refused."""
         with pytest.raises(PlanError, match="conditions are not supported here"):
             read_plan(plan_of({**STEP, "when": 'input.env = "x"'}), None)
 
     @pytest.mark.parametrize("when", ['input.a = "x # y"', "(input.a = 1)"])
     def test_no_comment(self, when: str) -> None:
-        """A sign that begins no comment is part of a condition as any other."""
+        """A `#` or parenthesis within a condition is part of it."""
         assert read_plan(plan_of({**STEP, "when": when}), condition_of).steps[0].when is not None
 
     def test_reader_that_raises(self) -> None:
-        """The sentence of a reader that raises is the problem."""
+        """The message of a reader's error becomes the problem."""
 
         def read(text: str) -> Condition:
             raise ValueError(f"cannot read {text}")
@@ -128,27 +128,27 @@ class TestReadPlan:
             read_plan(plan_of({**STEP, "when": "x"}), read)
 
     def test_error_is_pickled(self) -> None:
-        """The error crosses processes with its parts."""
+        """The error keeps its parts when it is pickled."""
         error = pickle.loads(pickle.dumps(PlanError("steps", "found nothing", "give one")))
         assert (error.place, error.problem, error.remedy) == ("steps", "found nothing", "give one")
 
 
 class TestPlanText:
-    """A plan as people read it."""
+    """A plan as shown to operators."""
 
     def test_line(self) -> None:
-        """Calls of one tool are counted together."""
+        """Calls of the same tool are summed up."""
         plan = Plan("Release 1.4", (PlanStep("deploy"), PlanStep("push"), PlanStep("deploy")))
         assert plan.calls == {"deploy": 2, "push": 1}
         assert plan_line(plan) == "Release 1.4 · 3 steps: 2 deploy, 1 push"
 
     def test_hostile_line(self) -> None:
-        """A title or name cannot hide anything."""
+        """Hidden and confusable characters in title and names are escaped."""
         line = plan_line(Plan("R\u202e\n\x1b[2J", (PlanStep("сору"),)))
         assert line == r"R\u202e\n\x1b[2J · 1 step: 1 \u0441\u043e\u0440\u0443"
 
     def test_title_in_place_of_the_calls(self) -> None:
-        """A title neither stands for the calls nor pushes them out of a short line."""
+        """A title can neither pass for the calls nor push them out of a short line."""
         steps = (PlanStep("drop", 100),)
         assert plan_line(Plan("A · 1 step: 1 read", steps)) == '"A · 1 step: 1 read" · 1 step: 100 drop'
         line = plan_line(Plan(f"A{' ' * 180}B", steps))
@@ -165,29 +165,29 @@ class TestPlanText:
         ],
     )
     def test_name_of_several_words(self, name: str, shown: str) -> None:
-        """A name that could be taken for more than one, or for what stands behind it, is in quotes."""
+        """An ambiguous name is shown in quotes."""
         plan = Plan("R", (PlanStep(name, effects=(name,)),))
         assert plan_line(plan) == f"R · 1 step: 1 {shown}"
 
 
 class TestWrittenPlan:
-    """The input of a call, made from a plan."""
+    """The input of a `plan` call, made from a plan."""
 
     def test_read_again(self) -> None:
-        """What is written is read as the same plan."""
+        """A written plan is read back as the same plan."""
         plan = Plan("Release", (PlanStep("bash", 2, STAGING, ("deploy",)), PlanStep("push")))
         assert read_plan(written_plan(plan.title, plan.steps), condition_of) == plan
 
     def test_json_steps(self) -> None:
-        """A step may be its JSON object already."""
+        """A step can be given as its JSON object."""
         assert written_plan("Release", [STEP]) == {"title": "Release", "steps": [STEP]}
 
 
 class TestSchema:
-    """The schema that models are given."""
+    """The schema given to models."""
 
     def test_valid(self) -> None:
-        """The schema is one, and takes what is a plan."""
+        """The schema is valid and accepts a plan."""
         Draft202012Validator.check_schema(SCHEMA)
         schema = Draft202012Validator(SCHEMA)
         full = {"tool": "bash", "count": 2, "when": "input.a = 1", "effects": ["deploy"]}
@@ -198,7 +198,7 @@ class TestSchema:
         [{}, plan_of(), plan_of({}), plan_of({**STEP, "count": 0}), plan_of({**STEP, "max": 1})],
     )
     def test_refused(self, value: dict[str, object]) -> None:
-        """What the reader refuses is no plan by the schema either."""
+        """A plan that the reader refuses is invalid by the schema as well."""
         assert not Draft202012Validator(SCHEMA).is_valid(value)
         with pytest.raises(PlanError):
             read_plan(value, condition_of)

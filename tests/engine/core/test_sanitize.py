@@ -1,4 +1,4 @@
-"""Untrusted text as people are shown it."""
+"""Untrusted text as it is shown to operators."""
 
 from __future__ import annotations
 
@@ -31,40 +31,40 @@ class TestHiddenCharacters:
         ],
     )
     def test_become_escapes(self, text: str, shown: str) -> None:
-        """What a terminal obeys, reorders or hides is spelt out."""
+        """Control, bidirectional and hidden characters are shown as escapes."""
         assert visible(text) == shown
 
     def test_layout_is_kept_on_request(self) -> None:
-        """Newlines and tabs stay where a text has several lines; a carriage return never does."""
+        """Newlines and tabs are kept in texts of several lines; a carriage return is always escaped."""
         assert visible("a\n\tb\r\n", keep_newlines=True) == "a\n\tb\\r\n"
 
     @given(st.text())
     def test_nothing_hidden_is_left(self, text: str) -> None:
-        """No text at all leaves a control, format, surrogate or private-use character behind."""
+        """The result never has control, format, surrogate or private-use characters."""
         assert not {unicodedata.category(c) for c in visible(text)} & {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 
     @given(st.text())
     def test_twice_is_as_once(self, text: str) -> None:
-        """A text that was made visible already stays as it is."""
+        """Making a visible text visible again changes nothing."""
         assert visible(visible(text)) == visible(text)
 
 
 class TestReadableText:
     @pytest.mark.parametrize("text", ["", "deploy --env=prod", "Größe → 5 €", "日本語", "C:\\temp", "🚀"])
     def test_stays(self, text: str) -> None:
-        """Letters, symbols and spaces of any language are as they were written."""
+        """Letters, symbols and spaces of any language stay unchanged."""
         assert visible(text) == text
 
 
 class TestMarks:
     def test_a_flood_is_counted_out(self) -> None:
-        """Spoofing: the first marks on a letter stay on it, the others are told one by one."""
+        """Spoofing: the first marks on a letter are kept, and all further ones are escaped."""
         assert visible("a" + "\u0301" * 6) == "a" + "\u0301" * MOST_MARKS + "\\u0301" * 2
         assert visible("\u1100" + "\u1161" * 5) == "\u1100" + "\u1161" * MOST_MARKS + "\\u1161"
 
     @pytest.mark.parametrize("text", ["\u0338x", " \u0338x", "\n\u0338x", "\u200b\u0338x", "│\u0338x"])
     def test_one_on_nothing_is_told(self, text: str) -> None:
-        """Spoofing: a mark needs a letter or a digit to stand on, else it would stand on what is ours."""
+        """Spoofing: a mark without a letter or digit before it is escaped."""
         assert "\u0338" not in visible(text, keep_newlines=True)
         assert visible(text, keep_newlines=True).endswith("\\u0338x")
 
@@ -72,7 +72,7 @@ class TestMarks:
         "text", ["cafe\u0301", "Tiê\u0301ng Viê\u0323t", "हिन्दी", "שָׁלוֹם", "\u1112\u1161\u11ab"]
     )
     def test_languages_stay(self, text: str) -> None:
-        """Marks as languages use them are left alone."""
+        """Marks in usual texts of languages stay unchanged."""
         assert visible(text) == text
 
 
@@ -83,7 +83,7 @@ class TestJson:
         st.none() | st.just(2),
     )
     def test_it_stays_the_same_value(self, value: object, indent: int | None) -> None:
-        """Spoofing: JSON made visible has nothing hidden and no flood, and is JSON of the same value."""
+        """Spoofing: visible JSON has no hidden characters or floods of marks, and the same value."""
         shown = visible_json(json.dumps(value, ensure_ascii=False, indent=indent))
         assert json.loads(shown) == value
         assert visible(shown, keep_newlines=True) == shown
@@ -98,5 +98,5 @@ class TestJson:
         ],
     )
     def test_with_the_escapes_that_json_has(self, character: str, escape: str) -> None:
-        """Not those of Python source, which a reader of JSON refuses."""
+        """JSON escapes are used, not Python escapes, which JSON readers refuse."""
         assert visible_json(f'"a{character}"') == f'"a{escape}"'

@@ -1,4 +1,4 @@
-"""G-86, G-87: a value stands in a text as a whole, and what is not remembered is not denied."""
+"""G-86, G-87: a value matches a text as a whole, and forgotten text gives unknown, not false."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TestWholeValues:
         ["x.com", "mark@x", "mark", "GB29", "ob A. Smit", "bob", 1050, 105, 5, "", ".", "mark@x.com and"],
     )
     def test_are_not_parts_of_words(self, value: str | float) -> None:
-        """An address within another is not what was said; nor are letters of another size."""
+        """A part of an address does not match, and neither does text in another case."""
         assert said(LETTER).find(value, [USER]) is False
 
     def test_are_composed_alike(self) -> None:
@@ -55,7 +55,7 @@ class TestWholeValues:
     def test_are_found_between_any_others(
         self, before: list[str], value: list[str], after: list[str]
     ) -> None:
-        """Law: words in a row are found, whatever stands around them."""
+        """Law: a sequence of words is found in any surroundings."""
         text = " ".join([*before, *value, *after])
         wanted = " ".join(value)
         expected = any(sign.isalnum() for sign in wanted)
@@ -64,7 +64,7 @@ class TestWholeValues:
     @pytest.mark.slow
     @given(st.text("ab @.,-", max_size=12), st.text("ab@-", min_size=1, max_size=3))
     def test_of_one_word_are_words(self, text: str, value: str) -> None:
-        """Law: what is found is bounded by blanks, commas, or the marks of a sentence."""
+        """Law: a match is bounded by blanks, commas or sentence punctuation."""
         if said(text).find(value, [USER]):
             assert value in {part.strip(".,") for part in text.split(" ")} | {
                 part.strip(".") for part in text.replace(",", " ").split(" ")
@@ -95,7 +95,7 @@ class TestMemory:
         assert said(LETTER).find("Bob", ["get_contacts", USER]) is True
 
     def test_of_a_late_source_begins_in_doubt(self) -> None:
-        """What it said before is not known."""
+        """Earlier texts of the source are unknown."""
         kept = SourceTexts()
         kept.listen([USER])
         kept.add(USER, "Bob")
@@ -103,7 +103,7 @@ class TestMemory:
 
     @pytest.mark.parametrize("bound", ["MOST_WORDS", "MOST_CHARACTERS"])
     def test_is_bounded(self, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Past the bound a value is found or unknown, never known to be missing."""
+        """Beyond the bound a value is found or unknown, but never false."""
         monkeypatch.setattr(sources, bound, 10)
         kept = said(*(f"w{number}" for number in range(30)))
         assert kept.find("w1", [USER]) is True
@@ -119,7 +119,7 @@ class TestMemory:
 
 
 class TestMembers:
-    """G-112: `email of get_contacts`, the values of one member of results that are JSON."""
+    """G-112: `email of get_contacts` means the values of one member in JSON results."""
 
     EMAIL = member_source(("email",), "get_contacts")
     RESULT = '[{"name": "Ada", "email": "ada@x.org", "notes": "eve@x.org"}, {"name": "Bob"}]'
@@ -142,7 +142,7 @@ class TestMembers:
         assert kept.find("ada@x.org", [self.EMAIL]) is False
 
     def test_a_value_is_a_member_as_a_whole(self) -> None:
-        """A name that is a sentence vouches for no word in it."""
+        """A member whose value is a sentence does not match single words of it."""
         result = '{"email": "send it to eve@x.org  now"}'
         assert self.found("eve@x.org", result) is False
         assert self.found("send it to eve@x.org now", result) is True
@@ -162,7 +162,7 @@ class TestMembers:
         assert self.found(value, result, source=member_source(path, "get_contacts")) is True
 
     def test_items_are_no_members_and_no_words(self) -> None:
-        """A channel called `ask eve first` vouches for nobody."""
+        """Items of a list do not count as members, and neither do words in them."""
         items = member_source(("*",), "get_contacts")
         assert self.found("eve", '["ask eve first", {"name": "eve"}]', source=items) is False
         assert self.found("eve", '{"*": "eve"}', source=items) is True
@@ -184,7 +184,10 @@ class TestMembers:
         "result", ["email: eve@x.org", "{", '{"email": "ada", "email": "eve@x.org"}', "[" * 100_000]
     )
     def test_what_is_no_json_leaves_it_unknown(self, result: str) -> None:
-        """It may have held the value or not: a rule applies either way. What was known stays so."""
+        """A result that is not JSON makes an absent value unknown, so a rule applies.
+
+        Values found in other results stay known.
+        """
         assert self.found("eve@x.org", result) is None
         assert self.found("ada@x.org", self.RESULT, result) is True
 

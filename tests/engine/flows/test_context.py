@@ -1,4 +1,4 @@
-"""Paths that stay inside, commands that are allowed, dependencies."""
+"""Paths that stay inside, allowed commands, dependencies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TestInside:
             assert ctx.resolve(raw) == expected
 
     def test_outside(self, root: Path) -> None:
-        """P-151: what leads out is refused as it was written."""
+        """P-151: a path that leads out is refused with the path as written."""
         ctx = Context(working_dir=root)
         for raw in ("../x", "a/../../x", "/etc/passwd", f"{root}/../../etc/passwd", "..", "/", "//etc"):
             with pytest.raises(PathEscape) as caught:
@@ -45,12 +45,12 @@ class TestInside:
             assert str(caught.value) == f"path '{raw}' escapes the working directory"
 
     def test_same_beginning(self, root: Path) -> None:
-        """P-152: a directory whose name only begins alike is outside."""
+        """P-152: a directory whose name only starts the same is outside."""
         with pytest.raises(PathEscape):
             Context(working_dir=root).resolve(f"{root}2/x")
 
     def test_missing(self, root: Path) -> None:
-        """P-153: files need not exist, nor the working directory."""
+        """P-153: neither files nor the working directory need to exist."""
         assert Context(working_dir=root).resolve("new/deep/file") == root / "new/deep/file"
         missing = root / "missing"
         assert Context(working_dir=missing).resolve("x") == missing / "x"
@@ -61,14 +61,14 @@ class TestInside:
 class TestLinks:
     @pytest.mark.parametrize("raw", ["file", "dir", "dir/x", "dir/deep/x"])
     def test_to_outside(self, root: Path, raw: str) -> None:
-        """P-154: a link to outside is refused, also amid a path."""
+        """P-154: a link to the outside is refused, even in the middle of a path."""
         (root / "file").symlink_to(root.parent / "out" / "secret")
         (root / "dir").symlink_to(root.parent / "out")
         with pytest.raises(PathEscape):
             Context(working_dir=root).resolve(raw)
 
     def test_to_inside(self, root: Path) -> None:
-        """P-154: a link to inside is followed to its end."""
+        """P-154: a link to the inside is followed to its end."""
         (root / "one").symlink_to(root / "two")
         (root / "two").symlink_to("data.txt")
         assert Context(working_dir=root).resolve("one") == root / "data.txt"
@@ -81,19 +81,19 @@ class TestLinks:
             Context(working_dir=root).resolve("one")
 
     def test_parent_of_a_link(self, root: Path) -> None:
-        """P-155: `..` is taken off as text, before links are followed."""
+        """P-155: `..` is resolved as text, before links are followed."""
         (root / "link").symlink_to(root.parent / "out")
         assert Context(working_dir=root).resolve("link/../x") == root / "x"
 
     def test_root_is_a_link(self, root: Path) -> None:
-        """P-156: of a working directory that is a link, both spellings are inside."""
+        """P-156: if the working directory is a link, both spellings are inside."""
         link = root.parent / "l"
         link.symlink_to(root)
         ctx = Context(working_dir=link)
         assert ctx.resolve("x") == ctx.resolve(f"{link}/x") == ctx.resolve(f"{root}/x") == root / "x"
 
     def test_dangling(self, root: Path) -> None:
-        """P-157: a link to nothing is judged by where that would be."""
+        """P-157: a dangling link is judged by its target."""
         (root / "in").symlink_to(root / "later")
         (root / "out").symlink_to(root.parent / "later")
         ctx = Context(working_dir=root)
@@ -102,13 +102,13 @@ class TestLinks:
             ctx.resolve("out")
 
     def test_nul(self, root: Path) -> None:
-        """P-157: a NUL byte is no path."""
+        """P-157: a path with a NUL byte is refused."""
         with pytest.raises(PathEscape):
             Context(working_dir=root).resolve("a\0b")
 
     @given(st.lists(st.sampled_from(["a", "..", ".", "", "in", "out", "loop", "x"]), max_size=6))
     def test_never_outside(self, tmp_path_factory: pytest.TempPathFactory, parts: list[str]) -> None:
-        """P-151, P-154: whatever is written, what comes back is inside and has no link left to follow."""
+        """P-151, P-154: any resolved path is inside and has no links left."""
         base = tmp_path_factory.getbasetemp().resolve() / "law"
         root = base / "w"
         if not root.exists():
@@ -128,7 +128,7 @@ class TestLinks:
 
 class TestCommands:
     def test_exact(self) -> None:
-        """P-158: a command is allowed by exactly its name."""
+        """P-158: a command is allowed by its exact name only."""
         ctx = Context(commands=["git"])
         ctx.check_command("git")
         for command in ("rm", "/usr/bin/git", "git status", "GIT", "", "gi"):
@@ -137,7 +137,7 @@ class TestCommands:
             assert str(caught.value) == f"command '{command}' is not in the allowed list"
 
     def test_none(self) -> None:
-        """P-158: without a list nothing is allowed; a text is no list."""
+        """P-158: without a list no command is allowed; a text is not accepted as a list."""
         with pytest.raises(ForbiddenCommand):
             Context().check_command("git")
         with pytest.raises(TypeError, match="commands must be a list of names, found the text 'git'"):
@@ -146,13 +146,13 @@ class TestCommands:
 
 class TestDefaults:
     def test_defaults(self) -> None:
-        """P-159: the current directory, no commands, half a minute for a request."""
+        """P-159: the current directory, no commands, 30 seconds for a request."""
         ctx = Context()
         assert (ctx.working_dir, ctx.http_timeout) == (Path.cwd(), 30)
         assert not ctx.commands
 
     def test_dependencies(self) -> None:
-        """P-159: dependencies are found by type; one that is missing is named."""
+        """P-159: dependencies are found by type; a missing one is named."""
         ctx = Context(deps={int: 7})
         assert ctx.require(int) == 7
         with pytest.raises(MissingDependency, match="the context has no Path") as caught:

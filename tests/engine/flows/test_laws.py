@@ -1,4 +1,4 @@
-"""Laws: the runtime and the checks against a model that knows nothing of them."""
+"""Laws: the runtime and the checks compared with an independent model."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ branches = st.lists(st.integers(0, 1), max_size=12)
 
 
 class Ledger:
-    """Makes the nodes of a graph; every value has a number of its own, and who took it is known."""
+    """Builds the nodes of a graph; every value has a unique number, and its consumption is recorded."""
 
     def __init__(self, chosen: Sequence[int]) -> None:
         self.chosen: Iterator[int] = chain(chosen, repeat(0))
@@ -97,7 +97,7 @@ class Ledger:
 
 
 async def outcome(runtime: FlowRuntime) -> list[str] | str:
-    """A step of the runtime as the model has it."""
+    """Make a step and return its outcome in the notation of the model."""
     try:
         out = await runtime.next(CTX)
     except StateConflict as error:
@@ -111,7 +111,7 @@ async def outcome(runtime: FlowRuntime) -> list[str] | str:
 
 
 def built(nodes: Sequence[Plain], chosen: Sequence[int]) -> tuple[FlowBuilder, Ledger] | None:
-    """The nodes as a flow that can run, if they are one."""
+    """Return the nodes as a flow that can run, if they are one."""
     ledger = Ledger(chosen)
     g = ledger.builder(nodes, "S")
     try:
@@ -124,7 +124,7 @@ def built(nodes: Sequence[Plain], chosen: Sequence[int]) -> tuple[FlowBuilder, L
 class TestRuns:
     @given(grown(), branches)
     async def test_order(self, nodes: list[Plain], chosen: list[int]) -> None:
-        """P-52, P-58, P-60, P-63: step by step the live states and the end are those of the model."""
+        """P-52, P-58, P-60, P-63: live states at each step and the end equal those of the model."""
         made = built(nodes, chosen)
         if made is None:
             return
@@ -133,7 +133,7 @@ class TestRuns:
         bits = chain(chosen, repeat(0))
         for _ in range(MOST_STEPS):
             assert isinstance(live, list)
-            # The model asks for a branch only where there is a choice.
+            # The model asks for a branch only if there is a choice.
             here = next((n for n in nodes if n[0] == "E" and n == _first(nodes, live)), None)
             live = step(nodes, live, next(bits) if here else 0)
             assert await outcome(runtime) == live
@@ -143,7 +143,7 @@ class TestRuns:
     @pytest.mark.slow
     @given(grown(), branches)
     async def test_restored_at_every_step(self, nodes: list[Plain], chosen: list[int]) -> None:
-        """P-91: restored from JSON before every step, a run goes as it would have gone without."""
+        """P-91: a run restored from JSON before every step goes like one that is not."""
         one, two = built(nodes, chosen), built(nodes, chosen)
         if one is None or two is None:
             return
@@ -161,7 +161,7 @@ class TestRuns:
     @pytest.mark.slow
     @given(grown(), branches)
     async def test_no_value_is_lost(self, nodes: list[Plain], chosen: list[int]) -> None:
-        """P-58: every value that was ever made was taken exactly once, or is live still."""
+        """P-58: every value was consumed exactly once, or is still live."""
         made = built(nodes, chosen)
         if made is None:
             return
@@ -188,8 +188,11 @@ class TestChecks:
     @pytest.mark.slow
     @given(st.one_of(any_nodes, grown()))
     def test_against_every_run(self, nodes: list[Plain]) -> None:
-        """P-30 … P-46, P-58, P-63: a graph is refused exactly if it is unsound, has a join that never
-        fires, or cannot end; else its findings are what can happen, with the shortest ways."""
+        """P-30 … P-46, P-58, P-63: a graph is refused exactly if it cannot work.
+
+        That is, if it is unsound, has a join that never fires, or cannot end. Otherwise its findings are
+        the possible problems, with the shortest paths.
+        """
         entry = "S" if any("S" in node for node in nodes) else "A"
         g = Ledger(()).builder(nodes, entry)
         ends = everything(nodes, entry) if sound(nodes, entry) else {}
@@ -217,7 +220,7 @@ class TestChecks:
     @pytest.mark.slow
     @given(grown())
     def test_net_covers_every_run(self, nodes: list[Plain]) -> None:
-        """P-46: whatever a run can come to, the flow's net can as well."""
+        """P-46: the flow's net can reach every state that a run can."""
         made = built(nodes, ())
         if made is None:
             return

@@ -1,4 +1,4 @@
-"""Tracing: who watches a run hears of each step, model call and tool while it happens."""
+"""Tracing: an observer of a run gets each step, model call and tool as it happens."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Told: TypeAlias = tuple[object, ...]
 
 
 def told(traced: list[Traced]) -> list[Told]:
-    """What was told, without the times, which are none of them negative."""
+    """Return the traced events without their times, which must not be negative."""
     assert all(getattr(each, "seconds", 0) >= 0 for each in traced)
     return [
         (type(each), *(getattr(each, f.name) for f in fields(each) if f.name != "seconds"))
@@ -40,13 +40,13 @@ def told(traced: list[Traced]) -> list[Told]:
 
 
 def traces(traced: list[Traced], *nodes: Adds) -> FlowRuntime:
-    """A run of these nodes that is traced."""
+    """Return a traced run of these nodes."""
     return FlowRuntime(flow("S", "Z", *nodes), M("S")(val=1), trace=traced.append)
 
 
 class TestSteps:
     async def test_each_step(self) -> None:
-        """Section 12: every step has a beginning and an end, with the states that it led to."""
+        """Section 12: every step has a beginning and an end, with the states after it."""
         traced: list[Traced] = []
         runtime = traces(traced, F("S", "A", "B"), J("A", "B", "Z"))
         await runtime.run(CTX)
@@ -58,7 +58,7 @@ class TestSteps:
         ]
 
     async def test_one_that_fails(self) -> None:
-        """P-56: a step that comes to nothing is told as such, with what it raised."""
+        """P-56: a failed step is reported as such, with its exception."""
         traced: list[Traced] = []
 
         def breaks(n: int) -> int:
@@ -70,7 +70,7 @@ class TestSteps:
         assert told(traced) == [(StepBegan, "S", "work"), (StepFailed, "S", caught.value)]
 
     async def test_one_that_is_cancelled(self) -> None:
-        """A step that somebody cancels is told as one that failed."""
+        """A cancelled step is reported as failed."""
         traced: list[Traced] = []
 
         def cancelled(n: int) -> int:
@@ -82,7 +82,7 @@ class TestSteps:
         assert [kind for kind, *_ in told(traced)] == [StepBegan, StepFailed]
 
     async def test_who_watches_changes_nothing(self, caplog: pytest.LogCaptureFixture) -> None:
-        """What a trace raises is logged, and the run goes on."""
+        """An exception in a trace is logged, and the run continues."""
 
         def breaks(_: Traced) -> None:
             raise RuntimeError("the disk is full")
@@ -94,7 +94,7 @@ class TestSteps:
 
 class TestAgents:
     async def test_models_and_tools(self) -> None:
-        """P-51, P-76: each model call with what it used, each tool with how it ended, in their order."""
+        """P-51, P-76: model calls with their usage and tools with their outcome are traced, in order."""
 
         @tool
         async def fails(ctx: object) -> str:
@@ -125,7 +125,7 @@ class TestAgents:
         assert await runtime.next(CTX) == Done(Answer(answer="42"))
 
     async def test_a_model_that_fails(self) -> None:
-        """P-138: a model call that fails has used nothing that is known."""
+        """P-138: a model call that fails has no known usage."""
         traced: list[Traced] = []
         runtime = FlowRuntime(
             flow_of(agent()), X(), factory=Script(ERR("overloaded")), trace=traced.append

@@ -1,4 +1,4 @@
-"""What a call by a name fires: one transition, or a chain that begins with partial ones."""
+"""The transitions that a call fires: one, or a chain that begins with partial ones."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLACES = ("p", "q", "r")
 
 
 def approval(people: int) -> SkillNet:
-    """B waits until so many people have approved."""
+    """A net in which b needs the approval of so many people."""
     return define_skill_net(
         "approve-before-b",
         places=["idle", "ready", "approval"],
@@ -44,7 +44,7 @@ def named(net: SkillNet, marking: Marking, name: str) -> list[str] | None:
 
 @st.composite
 def nets(draw: st.DrawFn) -> SkillNet:
-    """Nets of a few places, some of whose transitions are partial, some structural."""
+    """Nets of a few places, some of whose transitions are partial or structural."""
     transitions: list[Transition] = []
     for number in range(draw(st.integers(1, 5))):
         inputs = draw(st.lists(st.sampled_from(PLACES), min_size=1, max_size=2))
@@ -62,7 +62,7 @@ def nets(draw: st.DrawFn) -> SkillNet:
 
 
 def naive(net: SkillNet, tokens: list[int], name: str) -> list[str] | None:
-    """The same, by places numbered and marked by hand; structural transitions never give more back."""
+    """The same chain, computed by hand on numbered places."""
     held = [list(tokens)]
     fired: list[str] = []
     while len(fired) <= LONGEST:
@@ -111,19 +111,19 @@ def _settle(net: SkillNet, tokens: list[int]) -> list[int]:
 
 
 class TestPassage:
-    """First enabled, and again while that is partial."""
+    """The first enabled transition fires, repeatedly while it is partial."""
 
     @pytest.mark.slow
     @given(nets(), st.sampled_from("ab"))
     @settings(max_examples=examples(400), deadline=None)
     def test_as_spelled_out(self, net: SkillNet, name: str) -> None:
-        """G-10: the chain is what a reading of the rule, word for word, gives."""
+        """G-10: the chain equals that of a literal implementation of the rule."""
         marking = dict(net.initial_marking)
         assert named(net, marking, name) == naive(net, [marking[p] for p in PLACES], name)
         assert marking == net.initial_marking
 
     def test_first_in_definition_order(self) -> None:
-        """G-10: of several enabled transitions the first is taken, and alone when it is not partial."""
+        """G-10: the first of several enabled transitions is taken, alone if it is not partial."""
         first = Transition("first", ("p",), (), ("a",))
         net = define_skill_net(
             "n",
@@ -137,7 +137,7 @@ class TestPassage:
 
     @pytest.mark.parametrize("people", [2, 3, 10])
     def test_several_people(self, people: int) -> None:
-        """G-13: a call that N people must approve passes by N approvals and what spends them."""
+        """G-13: a call that needs N approvals fires N approvals and the transition that spends them."""
         net = approval(people)
         assert named(net, {"ready": 1}, "b") == [*["person"] * people, "approve"]
         assert named(net, {"ready": 1, "approval": 1}, "b") == [*["person"] * (people - 1), "approve"]
@@ -145,7 +145,7 @@ class TestPassage:
 
 
 class TestNothingPasses:
-    """A chain that leads nowhere blocks, and always ends."""
+    """A chain without a final transition blocks, and always ends."""
 
     @staticmethod
     def alone(outputs: tuple[str, ...], *more: Transition) -> SkillNet:
@@ -153,19 +153,19 @@ class TestNothingPasses:
         return SkillNet("n", ("p", "q"), (again, *more), {"p": 1, "q": 0})
 
     def test_a_marking_comes_back(self) -> None:
-        """G-10: a partial transition that changes nothing lets nothing pass."""
+        """G-10: a partial transition that changes nothing blocks the call."""
         assert passage(self.alone(("p",)), {"p": 1}, "a") is None
 
     def test_tokens_without_end(self) -> None:
-        """G-10: one that makes tokens for ever ends after so many firings and lets nothing pass."""
+        """G-10: a partial transition that makes tokens forever ends after a bound and blocks."""
         assert passage(self.alone(("p", "p")), {"p": 1}, "a") is None
 
     def test_nothing_follows(self) -> None:
-        """G-10: where nothing is enabled after a partial transition the call is blocked."""
+        """G-10: if nothing is enabled after a partial transition, the call is blocked."""
         assert passage(self.alone(("q",)), {"p": 1}, "a") is None
 
     def test_no_rest(self) -> None:
-        """G-61: where structural transitions do not come to rest the call is blocked, not an error."""
+        """G-61: if structural transitions never come to rest, the call is blocked without an error."""
         restless = Transition("restless", ("q",), ("q", "q"))
         end = Transition("end", ("q",), (), ("a",))
         net = self.alone(("q",), restless, end)

@@ -1,4 +1,4 @@
-"""Places, transitions, markings: the pure core."""
+"""Places, transitions and markings: the pure core."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from interlock.engine.verify import Together
 
 
 def net(*transitions: Transition, **marking: int) -> SkillNet:
-    """A net over the places of its initial marking."""
+    """Return a net over the places of its initial marking."""
     return define_skill_net("n", places=list(marking), transitions=transitions, initial_marking=marking)
 
 
 class TestDefining:
-    """Making a net and being told what is wrong with it."""
+    """Defining a net, and the errors for invalid ones."""
 
     def test_all_parts_are_kept(self) -> None:
-        """G-1: a net keeps what it was made of, with every place in its initial marking."""
+        """G-1: a net keeps its parts, with every place in its initial marking."""
         made = define_skill_net(
             "deploys",
             places=["idle", "ready"],
@@ -50,7 +50,7 @@ class TestDefining:
         assert made.tool_mapper is made.validate_tool_call is made.on_deferred_result is made.rule is None
 
     def test_callbacks_and_rule_are_kept(self) -> None:
-        """G-1: mapper, names, validator, hook and rule come back as they were given."""
+        """G-1: mapper, names, validator, hook and rule are kept as given."""
 
         def callback(*_: object) -> None:
             raise AssertionError("nothing is called when a net is made")
@@ -72,21 +72,21 @@ class TestDefining:
         assert made.rule is rule
 
     def test_a_transition_by_default(self) -> None:
-        """G-2: auto, not deferred, no tools, no transfers; without tools it is structural."""
+        """G-2: a transition is auto by default, not deferred, without tools and transfers; structural."""
         plain = Transition("t", ["a"], ["b"])
         assert (plain.type, plain.deferred, plain.tools, plain.transfers) == ("auto", False, (), ())
         assert plain.structural
         assert not Transition("t", ["a"], ["b"], ["x"]).structural
 
     def test_lists_become_tuples(self) -> None:
-        """G-2: arcs, tools and transfers may be given as lists."""
+        """G-2: arcs, tools and transfers can be given as lists."""
         transition = Transition("t", ["a", "a"], ["b"], ["x"], transfers=[["a", "b"]])
         assert transition == Transition("t", ("a", "a"), ("b",), ("x",), transfers=(("a", "b"),))
         assert transition.needs == (("a", 2),)
 
     @pytest.mark.parametrize("field", ["inputs", "outputs", "tools", "transfers"])
     def test_a_bare_string_is_no_list(self, field: str) -> None:
-        """G-3: a string where a list belongs is refused, not taken for its characters."""
+        """G-3: a string in place of a list is refused instead of being split into characters."""
         parts: dict[str, object] = {"inputs": ["a"], "outputs": ["a"], field: "abc"}
         with pytest.raises(NetError, match=f"transition 't': {field} must be a list, got 'abc'"):
             Transition("t", **parts)
@@ -119,7 +119,7 @@ class TestDefining:
         ],
     )
     def test_faults_are_named(self, changes: dict[str, object], culprit: str) -> None:
-        """G-3: the error names the net and what is wrong in it."""
+        """G-3: the error names the net and the fault."""
         good: dict[str, object] = {"places": ["a", "b"], "transitions": [], "initial_marking": {}}
         with pytest.raises(NetError) as raised:
             define_skill_net("deploys", **{**good, **changes})
@@ -127,7 +127,7 @@ class TestDefining:
         assert culprit in str(raised.value)
 
     def test_a_transfer_is_a_pair(self) -> None:
-        """G-2: a transfer goes from one place to one other."""
+        """G-2: a transfer goes from one place to exactly one other."""
         with pytest.raises(NetError, match="must be pairs of places"):
             Transition("t", [], [], transfers=[("a", "b", "c")])
 
@@ -136,13 +136,13 @@ class TestFiring:
     """Enabling and firing."""
 
     def test_arc_weight(self) -> None:
-        """G-2: a place listed twice needs, and gets, two tokens."""
+        """G-2: a place that is listed twice needs, and gets, two tokens."""
         double = Transition("t", ["a", "a"], ["b", "b"])
         assert not is_enabled({"a": 1, "b": 0}, double)
         assert fire({"a": 3, "b": 0}, double) == {"a": 1, "b": 2}
 
     def test_transfer_moves_everything(self) -> None:
-        """G-2: a transfer arc moves all tokens of its place, be there none or many."""
+        """G-2: a transfer arc moves all tokens of its place, even if there are none."""
         refill = Transition("t", ["r"], ["r"], ["x"], transfers=[("spent", "budget")])
         assert fire({"r": 1, "spent": 3, "budget": 1}, refill) == {"r": 1, "spent": 0, "budget": 4}
         assert fire({"r": 1, "spent": 0, "budget": 4}, refill) == {"r": 1, "spent": 0, "budget": 4}
@@ -157,7 +157,7 @@ class TestFiring:
         ],
     )
     def test_transfer_comes_between(self, transfers: list[tuple[str, str]], after: object) -> None:
-        """G-2: first inputs are taken, then places move whole, pair by pair, then outputs are given."""
+        """G-2: inputs are taken first, then transfers happen in order, then outputs are given."""
         moving = Transition("t", ["a"], ["a"], ["x"], transfers=transfers)
         assert fire({"a": 3, "b": 1}, moving) == after
 
@@ -176,7 +176,7 @@ class TestFiring:
         fewer: dict[str, int],
         extra: dict[str, int],
     ) -> None:
-        """G-2: nets with transfers stay monotone: what fires here fires with more tokens, to no fewer."""
+        """G-2: nets with transfers are monotone: more tokens enable as much and leave no fewer."""
         transition = Transition("t", inputs, outputs, ["x"], transfers=transfers)
         more = {place: fewer[place] + extra[place] for place in fewer}
         if is_enabled(fewer, transition):
@@ -184,7 +184,7 @@ class TestFiring:
             assert all(least[place] <= most[place] for place in fewer)
 
     def test_coverability_answers(self) -> None:
-        """G-2: in a net whose tokens grow for ever and are moved whole, the way to a call is found."""
+        """G-2: the way to a call is found in a net with endlessly growing tokens and transfers."""
         growing = net(
             Transition("earn", ["on"], ["on", "won"], ["earn"]),
             Transition("bank", ["on"], ["on"], ["bank"], transfers=[("won", "saved")]),
@@ -197,14 +197,14 @@ class TestFiring:
         assert str(together.way("spend")) == "earn → earn → earn → bank → spend"
 
     def test_not_enabled(self) -> None:
-        """Firing what is not enabled is an error and not a negative marking."""
+        """Firing a disabled transition is an error, not a negative marking."""
         with pytest.raises(NetError, match="'t' is not enabled"):
             fire({"a": 0}, Transition("t", ["a"], []))
 
     @pytest.mark.slow
     @given(st.integers(0, 5), st.lists(st.sampled_from("ab"), max_size=4))
     def test_markings_stay_whole(self, tokens: int, inputs: list[str]) -> None:
-        """Whatever is enabled leaves no place below zero and the given marking as it was."""
+        """Firing never makes a place negative and does not change the given marking."""
         marking = {"a": tokens, "b": 2}
         transition = Transition("t", inputs, ["b"])
         if is_enabled(marking, transition):
@@ -214,7 +214,7 @@ class TestFiring:
         assert marking == {"a": tokens, "b": 2}
 
     def test_enabled_tool_transitions(self) -> None:
-        """Structural transitions are not among those a call can fire."""
+        """Structural transitions are not among those that a call can fire."""
         made = net(
             Transition("s", ["a"], ["b"]),
             Transition("x", ["a"], ["a"], ["x"]),
@@ -236,22 +236,22 @@ class TestAutoAdvance:
         assert before == {"a": 2, "b": 0, "c": 0}
 
     def test_choice_waits(self) -> None:
-        """G-4: two that compete for one token are both held back."""
+        """G-4: two transitions that compete for one token both wait."""
         made = net(Transition("l", ["a"], ["l"]), Transition("r", ["a"], ["r"]), a=1, l=0, r=0)
         assert auto_advance(made, {"a": 1, "l": 0, "r": 0}) == {"a": 1, "l": 0, "r": 0}
 
     def test_enough_for_both(self) -> None:
-        """G-4: with tokens for both there is nothing to choose."""
+        """G-4: with tokens for both transitions there is no conflict."""
         made = net(Transition("l", ["a"], ["l"]), Transition("r", ["a"], ["r"]), a=2, l=0, r=0)
         assert auto_advance(made, {"a": 2, "l": 0, "r": 0}) == {"a": 0, "l": 1, "r": 1}
 
     def test_three_for_two(self) -> None:
-        """G-61: three competing for two tokens are all held back, though any two would fit."""
+        """G-61: three transitions that compete for two tokens all wait, although any two could fire."""
         made = net(*(Transition(p, ["s"], [p]) for p in "abc"), s=2, a=0, b=0, c=0)
         assert auto_advance(made, made.initial_marking) == {"s": 2, "a": 0, "b": 0, "c": 0}
 
     def test_rivals_do_not_hold_back_others(self) -> None:
-        """G-4: only the transitions that compete wait."""
+        """G-4: only the competing transitions wait."""
         made = net(
             Transition("l", ["a"], ["c"]),
             Transition("r", ["a"], ["c"]),
@@ -263,7 +263,7 @@ class TestAutoAdvance:
         assert auto_advance(made, made.initial_marking) == {"a": 1, "b": 0, "c": 1}
 
     def test_enabling_is_checked_again_within_a_round(self) -> None:
-        """G-4: what another of the same round has emptied does not fire."""
+        """G-4: a transition that another of the same round disabled does not fire."""
         made = net(
             Transition("move", ["go"], [], transfers=[("a", "b")]),
             Transition("use", ["a"], ["c"]),
@@ -275,7 +275,7 @@ class TestAutoAdvance:
         assert auto_advance(made, made.initial_marking) == {"go": 0, "a": 0, "b": 1, "c": 0}
 
     def test_rounds_are_of_all_that_is_enabled(self) -> None:
-        """G-4: what a round enables waits for the next round, so both of a pair fire first."""
+        """G-4: a transition that a round enables waits for the next, so both of a pair fire first."""
         made = net(
             Transition("1", ["a"], ["s"]),
             Transition("2", ["s"], ["x"]),
@@ -290,46 +290,46 @@ class TestAutoAdvance:
         assert auto_advance(made, made.initial_marking) == {"a": 0, "b": 0, "s": 2, "x": 0, "y": 0}
 
     def test_only_structural_ones_fire(self) -> None:
-        """G-4: what waits for a call is not fired, though it is enabled."""
+        """G-4: a transition with tools does not fire, even if it is enabled."""
         made = net(Transition("x", ["a"], ["b"], ["x"]), Transition("s", ["b"], ["a"]), a=1, b=0)
         assert auto_advance(made, made.initial_marking) == {"a": 1, "b": 0}
 
     def test_circle_ends(self) -> None:
-        """G-4: a marking that comes back ends it."""
+        """G-4: a repeated marking ends it."""
         made = net(Transition("1", ["a"], ["b"]), Transition("2", ["b"], ["a"]), a=1, b=0)
         assert auto_advance(made, made.initial_marking) == {"a": 1, "b": 0}
 
     def test_token_factory(self) -> None:
-        """G-61: a loop that makes tokens for ever is an error naming the net."""
+        """G-61: a loop that makes tokens forever is an error with the net's name."""
         made = net(Transition("grow", ["a"], ["a", "b"]), a=1, b=0)
         with pytest.raises(NetError, match=r"net 'n': .* do not come to rest within 10000 rounds"):
             auto_advance(made, made.initial_marking)
 
     def test_nearly_for_ever(self) -> None:
-        """G-61: a net that rests after fewer than ten thousand rounds is no loop; at more it is."""
+        """G-61: a net that comes to rest within ten thousand rounds is accepted, a longer one is not."""
         made = net(Transition("burn", ["a"], []), a=9_999)
         assert auto_advance(made, {"a": 9_999}) == {"a": 0}
         with pytest.raises(NetError, match="net 'n'"):
             auto_advance(made, {"a": 10_001})
 
     def test_more_rivals_for_several_tokens(self) -> None:
-        """G-61: what competitors need is added up with their arc weights, not counted by heads."""
+        """G-61: the needs of competitors are summed up by arc weight, not by number."""
         made = net(Transition("one", ["s"], ["a"]), Transition("two", ["s", "s"], ["b"]), s=2, a=0, b=0)
         assert auto_advance(made, {"s": 2, "a": 0, "b": 0}) == {"s": 2, "a": 0, "b": 0}
         assert auto_advance(made, {"s": 3, "a": 0, "b": 0}) == {"s": 0, "a": 1, "b": 1}
 
 
 class TestShowing:
-    """Markings in words, states as made."""
+    """Markings as text, and initial states."""
 
     def test_format_marking(self) -> None:
-        """G-5: places that hold tokens, in place order."""
+        """G-5: the text lists the places that hold tokens, in place order."""
         assert format_marking({"ready": 1, "working": 0}) == "ready:1"
         assert format_marking({"10": 2, "ready": 1, "2": 3}) == "10:2, ready:1, 2:3"
         assert format_marking({"ready": 0}) == ""
 
     def test_fresh_state(self) -> None:
-        """A state begins with a marking of its own, no meta and nothing pending."""
+        """A state starts with a copy of its marking, no meta and nothing pending."""
         marking = {"a": 1}
         state = create_gate_state(marking)
         marking["a"] = 5
@@ -337,7 +337,7 @@ class TestShowing:
 
 
 class TestDicts:
-    """G-3: transitions as other languages write them."""
+    """G-3: transitions as dictionaries."""
 
     @pytest.mark.parametrize(
         ("value", "expected"),
@@ -356,7 +356,7 @@ class TestDicts:
         ],
     )
     def test_are_refused(self, value: object, expected: str) -> None:
-        """G-3: the error names the net, the transition and what to write."""
+        """G-3: the error names the net, the transition and the form to use."""
         strange: Any = [value]
         with pytest.raises(NetError, match=re.escape(f"net 'n': {expected}")):
             define_skill_net("n", places=["p"], transitions=strange, initial_marking={"p": 1})

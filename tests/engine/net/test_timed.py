@@ -1,4 +1,4 @@
-"""Tokens that age, and what fires when they are old enough."""
+"""Tokens that age, and transitions that fire after a time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def limit(count: int) -> SkillNet:
 
 
 def used(net: SkillNet, times: list[float]) -> tuple[Marking, Since]:
-    """Where a limit stands after calls at these times, as if none came back between them."""
+    """Return a limit's state after calls at these times, without recovery between them."""
     marking, since = initial_state(net).marking, {}
     use = next(t for t in net.transitions if t.tools)
     for time in times:
@@ -43,10 +43,10 @@ def used(net: SkillNet, times: list[float]) -> tuple[Marking, Since]:
 
 
 class TestSlidingLimit:
-    """`limit A to N per 1h`: each use comes back an hour after it was made."""
+    """`limit A to N per 1h`: each use recovers an hour after it was made."""
 
     def test_comes_back_one_by_one(self) -> None:
-        """Three uses, ten minutes apart, come back ten minutes apart."""
+        """Three uses, ten minutes apart, recover ten minutes apart."""
         net = limit(3)
         marking, since = used(net, [0, 600, 1200])
         assert (marking["budget"], marking["spent"]) == (0, 3)
@@ -54,7 +54,7 @@ class TestSlidingLimit:
             assert aged(net, marking, since, now).marking["budget"] == left
 
     def test_says_when(self) -> None:
-        """What fires next, and when; nothing where nothing was used."""
+        """The next firing is returned with its time; without uses there is none."""
         net = limit(3)
         recover = net.timed[0]
         marking, since = used(net, [100, 600])
@@ -66,7 +66,7 @@ class TestSlidingLimit:
         assert next_due(net, *used(net, []), 0) is None
 
     def test_keeps_no_more_than_it_needs(self) -> None:
-        """Only places that a timed transition empties have their arrivals kept, one for each token."""
+        """Arrivals are kept only for places that a timed transition empties, one per token."""
         net = limit(3)
         assert list(timed_places(net)) == ["spent"]
         marking, since = used(net, [1, 2])
@@ -74,7 +74,7 @@ class TestSlidingLimit:
         assert aged(net, marking, since, HOUR + 1).since == {"spent": (2,)}
 
     def test_takes_a_token_nobody_noted_for_new(self) -> None:
-        """A token whose arrival is not known counts from now on."""
+        """A token with an unknown arrival counts from now."""
         net = limit(2)
         marking = {"idle": 0, "ready": 1, "budget": 0, "spent": 2}
         assert next_due(net, marking, {}, 50) == (50 + HOUR, net.timed[0])
@@ -82,7 +82,7 @@ class TestSlidingLimit:
 
     @pytest.mark.slow
     def test_of_very_many(self) -> None:
-        """A hundred thousand uses come back at once without being gone through again for each."""
+        """A hundred thousand uses recover in one pass."""
         net = limit(100_000)
         marking = {"idle": 0, "ready": 1, "budget": 0, "spent": 100_000}
         found = aged(net, marking, {"spent": tuple(float(n) for n in range(100_000))}, HOUR + 99_998)
@@ -96,7 +96,7 @@ class TestSlidingLimit:
         st.floats(0, 2e5),
     )
     def test_law_of_two_looks(self, count: int, times: list[float], one: float, other: float) -> None:
-        """Looking at the clock twice comes to the same as looking once."""
+        """Aging in two steps equals aging in one."""
         net = limit(count)
         marking, since = used(net, times)
         first, second = sorted((one, other))
@@ -109,7 +109,7 @@ class TestSlidingLimit:
     @pytest.mark.slow
     @given(st.integers(1, 5), st.lists(st.floats(0, 1e5), max_size=8).map(sorted), st.floats(0, 3e5))
     def test_law_of_conservation(self, count: int, times: list[float], now: float) -> None:
-        """Budget and spent are always N together, and each spent token has its time."""
+        """Budget and spent tokens add up to N, and each spent token has its time."""
         net = limit(count)
         marking, since = used(net, times)
         found = aged(net, marking, since, now)
@@ -120,7 +120,7 @@ class TestSlidingLimit:
     @pytest.mark.slow
     @given(st.integers(1, 4), st.lists(st.floats(0, 5 * HOUR), max_size=25).map(sorted))
     def test_law_of_the_window(self, count: int, times: list[float]) -> None:
-        """No hour has more than N calls, wherever it begins, and only one too many is refused."""
+        """No window of an hour has more than N calls, and only calls beyond N are refused."""
         net = limit(count)
         use = next(t for t in net.transitions if t.tools)
         marking, since = initial_state(net).marking, {}
@@ -140,7 +140,7 @@ class TestSlidingLimit:
 
 
 def chain(**marking: int) -> SkillNet:
-    """Tokens go from `a` to `b` after 10 s, and from there to `c` after 5 s."""
+    """Tokens move from `a` to `b` after 10 s, and on to `c` after 5 s."""
     return define_skill_net(
         "chain",
         places=["a", "b", "c"],
@@ -157,7 +157,7 @@ class TestChains:
     """Hand-built nets with several timed transitions."""
 
     def test_a_token_put_back_keeps_its_age(self) -> None:
-        """A call that takes a token and puts it back has not moved it."""
+        """A call that takes and returns a token does not change its arrival."""
         net = chain(a=2)
         since = arrivals(net, {}, {"a": 0}, net.initial_marking, 3)
         touch = next(t for t in net.transitions if t.name == "touch")
@@ -165,7 +165,7 @@ class TestChains:
         assert arrivals(net, since, net.initial_marking, after, 9)["a"] == since["a"] == (3, 3)
 
     def test_each_fires_at_its_own_time(self) -> None:
-        """What fires late has fired when it was due: the next counts from there."""
+        """A delayed firing counts from its due time, and so does the next one."""
         net = chain(a=2)
         start = dict(net.initial_marking)
         found = aged(net, start, {"a": (0, 7)}, 1000)
@@ -175,13 +175,13 @@ class TestChains:
         assert aged(net, start, {"a": (0, 7)}, 15).marking == {"a": 1, "b": 0, "c": 1}
 
     def test_the_oldest_goes_first(self) -> None:
-        """A token that comes late to an earlier time stands in its order."""
+        """A token that arrives later with an earlier time is sorted by its time."""
         net = chain(a=1, b=1)
         found = aged(net, dict(net.initial_marking), {"a": (0,), "b": (12,)}, 12)
         assert found.since == {"a": (), "b": (10, 12)}
 
     def test_that_never_rest_are_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A net whose timed transitions go round for years is named, not waited for."""
+        """Timed transitions in an endless loop give an error with the net's name."""
         monkeypatch.setattr("interlock.engine.net.timed.MOST_FIRINGS", 1000)
         net = define_skill_net(
             "spins",
@@ -201,7 +201,7 @@ class TestChains:
         st.lists(st.floats(100, 200), min_size=1, max_size=4).map(sorted),
     )
     def test_law_of_two_looks(self, a: list[float], b: list[float], looks: list[float]) -> None:
-        """However often one looks, what has fired and what is left are the same."""
+        """The number of aging steps does not change firings and marking."""
         net = chain(a=len(a), b=len(b))
         marking, since = dict(net.initial_marking), {"a": tuple(a), "b": tuple(b)}
         at_once = aged(net, marking, since, looks[-1])

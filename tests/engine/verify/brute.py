@@ -1,4 +1,4 @@
-"""The slow, sure answers: every state the gate itself can be brought into, by every call."""
+"""The slow, certain answer: every state that calls can bring the gate into."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ State = tuple[tuple[str, tuple[tuple[str, int], ...]], ...]
 def product(
     nets: Mapping[str, SkillNet], calls: Sequence[ToolCall], *, failures: bool = True, limit: int = 3000
 ) -> Walks[State] | None:
-    """Breadth first over the gate's own states; `None` when there are more than `limit`."""
+    """Explore the gate's states breadth first; `None` if there are more than `limit`."""
     return asyncio.run(_product(nets, calls, failures, limit))
 
 

@@ -1,4 +1,4 @@
-"""Nets made by chance: some that grow for ever, and any at all."""
+"""Random nets: some that grow forever, and arbitrary ones."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from interlock.engine import SkillNet, Transition, define_skill_net
 
 PLACES = ("p", "q", "r")
 
-# Made once: a strategy that is new in each example is examined anew in each.
+# Made once, because a new strategy in each example is examined again in each.
 TWO_TO_FOUR = st.lists(st.sampled_from("abcd"), min_size=2, max_size=4, unique=True)
 NAMES = st.lists(st.sampled_from("abc"), max_size=2, unique=True)
 FREE = st.lists(st.sampled_from("abc"), max_size=1)
@@ -23,7 +23,7 @@ YES_OR_NO = st.booleans()
 
 @st.composite
 def growing(draw: st.DrawFn, name: str, *, transfers: bool = False) -> SkillNet:
-    """A net that may make tokens for ever: each name in one transition, none structural."""
+    """A net that may make tokens forever: each name in one transition, none structural."""
     transitions: list[Transition] = []
     for tool in draw(TWO_TO_FOUR):
         inputs = draw(UP_TO_THREE)
@@ -41,7 +41,7 @@ def growing(draw: st.DrawFn, name: str, *, transfers: bool = False) -> SkillNet:
 
 @st.composite
 def anything(draw: st.DrawFn, name: str) -> SkillNet:
-    """A net of any kind: structural, manual, deferred, with transfers, several transitions for a name."""
+    """An arbitrary net: structural, manual, deferred, with transfers, several transitions per name."""
     transitions: list[Transition] = []
     for number in range(draw(COUNTS)):
         inputs = draw(ONE_OR_TWO)

@@ -1,4 +1,4 @@
-"""The slow, plain answers for nets without end: Karp–Miller trees and backward search on a joined net."""
+"""The slow, plain answers for endless nets: Karp–Miller trees and backward search on a joined net."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Joint = tuple[float, ...]
 
 @dataclass(frozen=True)
 class Move:
-    """A call of the nets together: what each place of each net must hold, gives and moves."""
+    """A call of all nets together: the tokens that each place needs, gets and transfers."""
 
     name: str
     needs: Joint
@@ -33,7 +33,7 @@ class Move:
         return tuple(held + given for held, given in zip(left, self.gives, strict=True))
 
     def before(self, marking: Joint) -> list[Joint]:
-        """The least markings from which the call leads to at least `marking`."""
+        """Return the minimal markings from which the call leads to at least `marking`."""
         least = [tuple(max(0, held - given) for held, given in zip(marking, self.gives, strict=True))]
         for source, target in reversed(self.transfers):
             least = [
@@ -49,7 +49,7 @@ class Move:
 
 
 def joined(nets: Mapping[str, SkillNet]) -> tuple[Joint, list[Move]]:
-    """All nets as one Petri net that synchronises on the names of calls, each in one transition a net."""
+    """Return all nets as one Petri net that synchronises on call names, one transition per net each."""
     at = {(key, place): n for n, (key, place) in enumerate((k, p) for k in nets for p in PLACES)}
     start = tuple(float(net.initial_marking[p]) for net in nets.values() for p in PLACES)
     moves: list[Move] = []
@@ -77,7 +77,7 @@ def covers(marking: Joint, other: Joint) -> bool:
 
 
 def karp_miller(start: Joint, moves: Sequence[Move], limit: int = 1500) -> set[str] | None:
-    """The calls that are ever possible, by the tree whose growing branches become endless."""
+    """Return the calls that are ever possible, by a tree whose growing branches become infinite."""
     found: set[str] = set()
     tree: list[tuple[Joint, int]] = [(start, -1)]
     seen = {start}
@@ -102,9 +102,9 @@ def karp_miller(start: Joint, moves: Sequence[Move], limit: int = 1500) -> set[s
 
 
 def backwards(start: Joint, moves: Sequence[Move], name: str, limit: int = 1500) -> int | None:
-    """The fewest calls to and with `name`, by all that leads there; 0 when there is no way.
+    """Return the fewest calls up to and including `name`, by backward search; 0 without a way.
 
-    `None` when that is too much to find.
+    `None` if the search takes too long.
     """
     goal = next(move.needs for move in moves if move.name == name)
     level, seen, calls = [goal], [goal], 1

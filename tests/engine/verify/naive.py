@@ -1,4 +1,4 @@
-"""A gate spelled out, without the real one: calls with inputs, chains, and time that passes at will."""
+"""A plain gate without the real one: calls with inputs, chains, and arbitrary passing of time."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ VALUES: tuple[Input, ...] = tuple(
     {name: value for name, value in zip("xy", pair, strict=True) if value is not None}
     for pair in product((None, 1, 2), repeat=2)
 )
-"""Every input that the conditions of the tests tell apart."""
+"""All inputs that the conditions of the tests distinguish."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """A call by some names with one input, ending well or not."""
+    """A call with some names and one input, successful or not."""
 
     names: tuple[str, ...]
     input: Input = field(default_factory=dict, hash=False)
@@ -42,20 +42,20 @@ class Call:
 
 @dataclass
 class Explored(Walks[State]):
-    """Waiting counts as a step. Not `complete` when there were more states than were asked for."""
+    """Waiting counts as a step. Not `complete` if there are more states than the limit."""
 
     complete: bool = True
 
 
 def seen_by(net: SkillNet, call: Call) -> list[str]:
-    """The names of a call that a net has a say in."""
+    """Return the names of a call that a net governs."""
     outside = net.condition is not None and holds(net.condition, call.input) is False
     known = {name for t in net.transitions for name in t.tools} - {*net.free_tools}
     return [n for n in call.names if n in known and not (outside and n in net.governs)]
 
 
 def made(net: SkillNet, marking: Marking, call: Call) -> Marking | None:
-    """Where a call brings one net; `None` when the net blocks it."""
+    """Return the marking of one net after a call; `None` if the net blocks it."""
     waiting: list[Transition] = []
     for name in seen_by(net, call):
         steps = passage(net, marking, name)
@@ -79,13 +79,13 @@ def made(net: SkillNet, marking: Marking, call: Call) -> Marking | None:
 
 
 def explored(nets: Mapping[str, SkillNet], calls: Sequence[Call], limit: int = 300) -> Explored:
-    """The states that calls and time lead to, breadth first, up to `limit`."""
+    """Explore the states that calls and time lead to, breadth first, up to `limit`."""
     each = list(nets.values())
     start = tuple(_state(net, auto_advance(net, net.initial_marking)) for net in each)
     found = Explored(start)
     depth = {start: 0}
 
-    # Each net goes its own way, through far fewer markings than all of them have together.
+    # Nets are moved separately, because each has far fewer markings than all of them together.
     @cache
     def moved(place: int, tokens: tuple[int, ...], number: int) -> tuple[int, ...] | None:
         net = each[place]

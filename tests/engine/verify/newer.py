@@ -1,4 +1,4 @@
-"""Nets with timed and partial transitions and conditions: by hand, of rules, and without end."""
+"""Nets with timed and partial transitions and conditions: hand-built, from rules, and endless."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Y: Condition = Compare(("y",), "=", 1)
 PLAIN: tuple[Condition, ...] = (X, Y, Not(X), Not(Y), Compare(("x",), "!=", 1))
 JOINED: tuple[Condition, ...] = (*PLAIN, And((X, Y)), Or((X, Not(Y))), Compare(("x",), "=", 2))
 
-# Made once: a strategy that is new in each example is examined anew in each.
+# Made once, because a new strategy in each example is examined again in each.
 ANY_TOOL = st.sampled_from(TOOLS)
 ONE_OR_TWO_TOOLS = st.lists(ANY_TOOL, min_size=1, max_size=2, unique=True)
 TWO_TOOLS = st.lists(ANY_TOOL, min_size=2, max_size=2, unique=True)
@@ -35,7 +35,7 @@ NONE_OR_ONE_OF = {conditions: st.none() | one for conditions, one in ONE_OF.item
 
 @st.composite
 def hand_built(draw: st.DrawFn, name: str, conditions: tuple[Condition, ...]) -> SkillNet:
-    """A small net that gives back no more tokens than it takes, so that it has few states."""
+    """A small net that returns no more tokens than it takes, so that it has few states."""
     transitions: list[Transition] = []
     for number in range(draw(COUNTS[4])):
         inputs = draw(INPUTS)
@@ -69,7 +69,7 @@ def hand_built(draw: st.DrawFn, name: str, conditions: tuple[Condition, ...]) ->
 
 @st.composite
 def endless(draw: st.DrawFn) -> SkillNet:
-    """A net that may make tokens for ever, some of them by chains and some by time."""
+    """A net that may make tokens forever, some by chains and some by time."""
     transitions: list[Transition] = []
     for number in range(draw(ENDLESS_COUNTS)):
         inputs = draw(INPUTS)
@@ -89,7 +89,7 @@ START = Transition("start", ("idle",), ("ready",))
 
 
 def compiled(rule: Rule) -> SkillNet:
-    """The net of a rule, written out."""
+    """Return the net of a rule, written by hand."""
     match rule:
         case SequenceRule(first, then):
             extra = {"gate": 0}
@@ -133,7 +133,7 @@ def compiled(rule: Rule) -> SkillNet:
 
 @st.composite
 def rule(draw: st.DrawFn, conditions: tuple[Condition, ...]) -> Rule:
-    """One rule about a few tools, with a condition or without."""
+    """One rule about a few tools, with or without a condition."""
     kind = draw(RULES)
     first, then = draw(TWO_TOOLS)
     when = draw(NONE_OR_ONE_OF[conditions])

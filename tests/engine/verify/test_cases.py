@@ -1,4 +1,4 @@
-"""Which nets a call can be inside of: what is said of conditions against what they say of calls."""
+"""The nets that can apply to a call: answers about conditions compared with actual calls."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ any_conditions = st.recursive(
 
 
 def nets_of(conditions: list[Condition]) -> dict[str, SkillNet]:
-    """One net that blocks `deploy` for each condition."""
+    """Return a net that blocks `deploy` for each condition."""
     return {f"n{n}": build_net(BlockRule("deploy", when=when)) for n, when in enumerate(conditions)}
 
 
@@ -50,7 +50,7 @@ def inside(nets: dict[str, SkillNet], action: Any) -> frozenset[str]:
 
 
 def real(nets: dict[str, SkillNet]) -> set[frozenset[str]]:
-    """The nets that apply to some call, for every call over a few values."""
+    """Return the sets of nets that apply to a call, for all calls with a few values."""
     found: set[frozenset[str]] = set()
     for env, ref in product(VALUES, VALUES):
         value = {k: v for k, v in (("env", env), ("ref", ref)) if v is not MISSING}
@@ -60,12 +60,12 @@ def real(nets: dict[str, SkillNet]) -> set[frozenset[str]]:
 
 
 class TestFields:
-    """Conditions that want one field to be this or that."""
+    """Conditions that compare one field with values."""
 
     @given(st.lists(choices, min_size=1, max_size=4))
     @settings(max_examples=examples(200), deadline=None)
     def test_only_what_some_call_has(self, conditions: list[Condition]) -> None:
-        """G-10: no combination is looked at that no call has, and none is missed that allows most."""
+        """G-10: only combinations of actual calls are considered, and no most permissive is missed."""
         nets = nets_of(conditions)
         cases, calls = Cases(nets), real(nets)
         free = {inside(nets, action) for action in cases.free([DEPLOY])}
@@ -82,7 +82,7 @@ class TestFields:
     @given(st.lists(any_conditions, min_size=1, max_size=MAX_COMBINED))
     @settings(max_examples=examples(200), deadline=None)
     def test_nothing_missed(self, conditions: list[Condition]) -> None:
-        """G-10: beside other conditions, too, no call leaves more possible than what is looked at."""
+        """G-10: with other conditions, too, no call allows more than the considered combinations."""
         nets = nets_of(conditions)
         cases = Cases(nets)
         free = {inside(nets, action) for action in cases.free([DEPLOY])}
@@ -96,7 +96,7 @@ class TestManyValues:
     @pytest.mark.variants
     @pytest.mark.parametrize("operator", ["=", "!="])
     def test_are_told_apart(self, operator: Any) -> None:
-        """G-10: hundreds of them are one field, each with its own value."""
+        """G-10: hundreds of values of one field are told apart."""
         nets = nets_of([Compare(("env",), operator, str(n)) for n in range(300)])
         cases = Cases(nets)
         sizes = {len(inside(nets, action)) for action in cases.free([DEPLOY])}

@@ -1,5 +1,7 @@
-"""Nets that may never end, proved by coverability: against Karp–Miller trees, a plain backward search,
-every state the gate can be brought into, and the gate itself."""
+"""Coverability of nets that may never end, compared with Karp–Miller trees and a backward search.
+
+It is also compared with every state that the gate can reach, and with the gate itself.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ from .joined import backwards, joined, karp_miller
 
 
 def check_way(nets: dict[str, SkillNet], way: Way, name: str) -> None:
-    """A real gate lets every call of the way pass, the last of them of `name`."""
+    """Check that a real gate allows every call of the way, the last one with `name`."""
 
     async def follow() -> None:
         gate = create_gate_manager(dict(nets))
@@ -64,13 +66,13 @@ EARNING = define_skill_net(
 
 
 class TestEndless:
-    """Nets that make tokens for ever are decided, not given up on."""
+    """Nets that make tokens forever get an answer."""
 
     @pytest.mark.slow
     @given(one_or_two(growing("n")))
     @settings(max_examples=examples(150), deadline=None)
     def test_against_karp_miller(self, nets: dict[str, SkillNet]) -> None:
-        """G-2: a call is possible exactly where the Karp–Miller tree of the joined net has it."""
+        """G-2: a call is possible exactly if the Karp–Miller tree of the joined net has it."""
         possible = karp_miller(*joined(nets))
         assume(possible is not None)
         assert possible is not None
@@ -90,7 +92,7 @@ class TestEndless:
     @given(one_or_two(growing("n", transfers=True)))
     @settings(max_examples=examples(150), deadline=None)
     def test_against_a_plain_backward_search(self, nets: dict[str, SkillNet]) -> None:
-        """G-2: also with transfer arcs; ways are the shortest, and work in the gate."""
+        """G-2: the same with transfer arcs; ways are the shortest and work in the gate."""
         start, moves = joined(nets)
         together = Together(nets)
         for name in names_of(nets):
@@ -111,7 +113,7 @@ class TestEndless:
     @given(one_or_two(anything("n")))
     @settings(max_examples=examples(150), deadline=None)
     def test_of_any_kind_claim_nothing_false(self, nets: dict[str, SkillNet]) -> None:
-        """G-4, G-10: what is said of nets that are not monotone holds in the gate, as far as it goes."""
+        """G-4, G-10: answers about nets that are not monotone hold in the gate."""
         try:
             together = Together(nets, effort=50_000)
         except NetError:
@@ -133,7 +135,7 @@ class TestEndless:
                     pass
 
     def test_where_tokens_are_made(self) -> None:
-        """G-2: what needs a token nobody makes is forbidden by the net, at little cost."""
+        """G-2: a call that needs an unobtainable token is found to be forbidden, at little cost."""
         together = Together({"n": EARNING, "other": spender("earn", "spend")}, effort=20_000)
         assert together.way("never") == Never(("n",))
         assert str(together.way("spend")) == " → ".join(["earn"] * 5 + ["spend"])
@@ -141,7 +143,7 @@ class TestEndless:
         assert Together({"n": EARNING}, effort=20_000).most("earn").unlimited
 
     def test_two_that_shut_each_other_out(self) -> None:
-        """G-2: nets that grow but let a call pass only in turn forbid it together, and both are named."""
+        """G-2: growing nets that allow a call only alternately forbid it together; both are named."""
         once = define_skill_net(
             "once",
             places=("left", "made"),
@@ -167,7 +169,7 @@ class TestEndless:
 
 
 def explored(nets: dict[str, SkillNet], names: list[str], limit: int) -> tuple[dict[str, int], bool]:
-    """The fewest calls to each name among the first states of the gate; whether these are all."""
+    """Return the fewest calls to each name among the gate's first states, and whether these are all."""
     found = product(nets, [ToolCall("1", name, {}) for name in names], limit=limit)
     if found is None:
         return {}, False
@@ -175,7 +177,7 @@ def explored(nets: dict[str, SkillNet], names: list[str], limit: int) -> tuple[d
 
 
 def spender(first: str, then: str) -> SkillNet:
-    """A budget of nine that `first` fills and `then` uses, which starts empty."""
+    """A budget of nine that starts empty; `first` fills it and `then` uses it."""
     return define_skill_net(
         "spender",
         places=("room", "made"),
@@ -188,7 +190,7 @@ def spender(first: str, then: str) -> SkillNet:
 
 
 def check_needed(nets: dict[str, SkillNet], against: tuple[str, ...], name: str) -> None:
-    """The nets alone forbid the call, and no one of them can be left out."""
+    """Check that exactly these nets forbid the call, and that each of them is needed."""
     for left_out in (None, *against):
         start, moves = joined({key: nets[key] for key in against if key != left_out})
         if not any(move.name == name for move in moves):
@@ -201,12 +203,12 @@ def check_needed(nets: dict[str, SkillNet], against: tuple[str, ...], name: str)
 
 @pytest.mark.slow
 class TestTakenForEndless:
-    """Nets with few states, gone through as if they had too many: the same answers."""
+    """Nets with few states get the same answers if they are treated as endless."""
 
     @given(one_or_two(anything("n")))
     @settings(max_examples=examples(150), deadline=None)
     def test_against_the_product(self, nets: dict[str, SkillNet]) -> None:
-        """G-2, G-10: ways are the shortest and what is forbidden is, whichever way was taken."""
+        """G-2, G-10: shortest ways and forbidden calls are the same by either method."""
         names = names_of(nets)
         try:
             walked, whole = explored(nets, names, 60)
@@ -231,14 +233,14 @@ class TestTakenForEndless:
 
 
 class TestSeveralNames:
-    """Calls that one net meets under two names."""
+    """Calls that a net matches by two names."""
 
     @pytest.mark.slow
     @pytest.mark.parametrize("endless", [False, True])
     @given(nets=one_or_two(anything("n")))
     @settings(max_examples=examples(150), deadline=None)
     def test_against_the_product(self, nets: dict[str, SkillNet], endless: bool) -> None:
-        """G-50: what waits for the call's end may by then be disabled by its other name."""
+        """G-50: a deferred transition may be disabled by the call's other name before its end."""
         # Each letter of the tool is a name of the call.
         named = {
             key: replace(net, call_names=lambda call: tuple(call.tool_name)) for key, net in nets.items()
@@ -268,13 +270,13 @@ class TestSeveralNames:
 
 
 class TestMonotone:
-    """Where more tokens never allow less, a state with more is no worse."""
+    """A state with more tokens is no worse if more tokens never allow less."""
 
     @pytest.mark.slow
     @given(anything("n"), st.data())
     @settings(max_examples=examples(200), deadline=None)
     def test_more_tokens_do_all_that_fewer_do(self, net: SkillNet, data: st.DataObject) -> None:
-        """G-2: in a net called monotone, calls that pass from a marking pass from every larger one."""
+        """G-2: in a monotone net, calls that are allowed from a marking are allowed from larger ones."""
         try:
             whole = Together({"n": net}).certain
         except NetError:

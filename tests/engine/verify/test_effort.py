@@ -1,4 +1,4 @@
-"""What a question may cost."""
+"""The cost of a question."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from interlock.engine.verify.machine import Machine
 
 
 class TestEffort:
-    """What a question costs is counted, wherever it is spent."""
+    """The cost of a question is counted wherever it arises."""
 
     @pytest.mark.slow
     def test_a_net_too_large_for_a_goal_is_left_alone(self) -> None:
-        """No question steps its nets more often than its effort allows, also where it gives up."""
+        """No question uses more steps than its effort allows, even if it gives up."""
         growing = hostile()
         together = Together({"n": growing}, effort=30_000)
         whole = together.certain
@@ -27,7 +27,7 @@ class TestEffort:
             assert before - whole.effort.left <= 60_000
 
     def test_steps_are_paid_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Moving a net once costs at least one, so that effort bounds the moves."""
+        """Each move of a net costs at least one, so the effort bounds the moves."""
         made = 0
         real = Machine.advance
 
@@ -43,7 +43,7 @@ class TestEffort:
         assert made <= 30_000 * len(answers)
 
     def test_within_takes_no_more_than_its_part(self) -> None:
-        """What a part may cost is taken from the whole, and an overdraft of the part is not."""
+        """The cost of a part is taken from the whole, but its overdraft is not."""
         effort = Effort(100)
         with effort.within(30):
             effort.charge(20)
@@ -56,7 +56,7 @@ class TestEffort:
 
 
 def hostile() -> SkillNet:
-    """A net with structural transitions, weights and growth on which neither search comes to an end."""
+    """A net with structural transitions, weights and growth on which neither search ends."""
     places = [f"p{i}" for i in range(8)]
     return define_skill_net(
         "hostile",

@@ -1,4 +1,4 @@
-"""Nets made ready for many steps, against the nets themselves."""
+"""Nets prepared for many steps, compared with the nets themselves."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from .generated import PLACES, anything
 
 
 class TestMachine:
-    """A net made ready for many steps moves as the net itself does."""
+    """A prepared net moves as the net itself does."""
 
     @given(anything("n"))
     @settings(max_examples=examples(200), deadline=None)
     @example(define_skill_net("n", places=PLACES, transitions=[], initial_marking={"p": 1}))
     def test_comes_to_rest_as_the_net(self, net: SkillNet) -> None:
-        """G-4, G-61: structural transitions fire in the same rounds, and end, or not, alike."""
+        """G-4, G-61: structural transitions fire in the same rounds, with the same end or none."""
         machine = Machine(net, net.initial_marking)
         rested = machine.settle([net.initial_marking[p] for p in machine.places], Effort())
         try:
@@ -41,7 +41,7 @@ class TestMachine:
     def test_resolves_conflicts_as_the_net(
         self, arcs: list[tuple[list[str], list[str]]], data: st.DataObject
     ) -> None:
-        """G-4, G-61: also where many structural transitions compete."""
+        """G-4, G-61: the same holds if many structural transitions compete."""
         structural = [Transition(f"s{i}", a, b[: len(a)]) for i, (a, b) in enumerate(arcs) if a]
         marking = data.draw(st.fixed_dictionaries({p: st.integers(0, 4) for p in PLACES}))
         net = define_skill_net("n", places=PLACES, transitions=structural, initial_marking=marking)

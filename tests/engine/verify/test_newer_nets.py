@@ -1,4 +1,4 @@
-"""Time, chains and conditions, against every state that the rules of the game allow, spelled out."""
+"""Time, chains and conditions, compared with an exploration of all states."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .newer import JOINED, PLAIN, TOOLS, by_hand, compiled, endless, hand_built,
 
 
 def calls_of(nets: dict[str, SkillNet]) -> list[Call]:
-    """Every call that the nets can tell from others."""
+    """Return all calls that the nets can distinguish."""
     names = [n for n in TOOLS if any(n in t.tools for net in nets.values() for t in net.transitions)]
     values = VALUES if any(net.condition for net in nets.values()) else VALUES[:1]
     return [Call((n,), value, ok) for n in names for value in values for ok in (True, False)]
@@ -37,7 +37,7 @@ def numbers_of(calls: list[Call], name: str) -> set[int]:
 
 
 def agree(nets: dict[str, SkillNet], *, exactly: bool) -> None:
-    """Whether every answer about every name is what exploring all states gives."""
+    """Check that every answer about every name agrees with exploring all states."""
     calls = calls_of(nets)
     found = explored(nets, calls)
     assume(found.complete)
@@ -71,40 +71,40 @@ def check_most(most: Most, counted: float, *, exactly: bool) -> None:
 
 
 class TestAgainstAllStates:
-    """What is claimed is what exploring every state by every call, wait and input finds."""
+    """Answers equal those of exploring every state by every call, wait and input."""
 
     @given(by_hand(()))
     @settings(max_examples=examples(150), deadline=None)
     def test_time_and_chains(self, nets: dict[str, SkillNet]) -> None:
-        """G-10: nets with timed and partial transitions: ways are the shortest, `Never` is true."""
+        """G-10: with timed and partial transitions, ways are the shortest and `Never` is true."""
         agree(nets, exactly=True)
 
     @pytest.mark.slow
     @given(by_hand(PLAIN))
     @settings(max_examples=examples(150), deadline=None)
     def test_conditions_of_any_nets(self, nets: dict[str, SkillNet]) -> None:
-        """G-10: with conditions of hand-built nets, calls from inside and outside are all counted on."""
+        """G-10: with conditions, calls inside and outside of them are all considered."""
         agree(nets, exactly=True)
 
     @pytest.mark.slow
     @given(sets(PLAIN))
     @settings(max_examples=examples(150), deadline=None)
     def test_rules(self, nets: dict[str, SkillNet]) -> None:
-        """G-10: the same for the nets of rules, where fewer combinations are looked at."""
+        """G-10: the same for the nets of rules, for which fewer combinations are considered."""
         agree(nets, exactly=True)
 
     @pytest.mark.slow
     @given(st.one_of(sets(JOINED, most=6), by_hand(JOINED)))
     @settings(max_examples=examples(150), deadline=None)
     def test_what_is_never_possible_is_never_possible(self, nets: dict[str, SkillNet]) -> None:
-        """G-10: whatever the conditions have to do with each other, no `Never` and no bound is false."""
+        """G-10: for any relation between the conditions, no `Never` and no bound is false."""
         agree(nets, exactly=False)
 
     @pytest.mark.slow
     @given(sets(PLAIN))
     @settings(max_examples=examples(150), deadline=None)
     def test_from_inside(self, nets: dict[str, SkillNet]) -> None:
-        """G-10: the way to a call that a rule's condition holds for is there when such a call is."""
+        """G-10: a way to a call for which a rule's condition holds is found exactly if there is one."""
         calls = calls_of(nets)
         found = explored(nets, calls)
         assume(found.complete)
@@ -128,7 +128,7 @@ class TestAgainstAllStates:
     @given(sets(PLAIN))
     @settings(max_examples=examples(150), deadline=None)
     def test_redundant(self, nets: dict[str, SkillNet]) -> None:
-        """G-10: a net found redundant blocks nothing, in any state, that the others do not block."""
+        """G-10: a redundant net blocks nothing, in any state, that the others do not block."""
         calls = calls_of(nets)
         found = explored(nets, calls)
         assume(found.complete)
@@ -146,13 +146,13 @@ class TestAgainstAllStates:
 
 
 class TestWithoutEnd:
-    """Nets that may make tokens for ever, which are gone through backwards."""
+    """Nets that may make tokens forever, which are searched backwards."""
 
     @pytest.mark.slow
     @given(st.lists(endless(), min_size=1, max_size=2).map(keyed))
     @settings(max_examples=examples(100), deadline=None)
     def test_what_is_never_possible_is_never_possible(self, nets: dict[str, SkillNet]) -> None:
-        """G-2: no call that some hundred states allow is said to be impossible."""
+        """G-2: no call that is possible within some hundred states is reported as impossible."""
         calls = calls_of(nets)
         found = explored(nets, calls, limit=150)
         together = Together(nets, effort=40_000)
@@ -170,7 +170,7 @@ class TestWithoutEnd:
                     pass
 
     def test_a_chain_far_off(self) -> None:
-        """G-2: a chain of people in a net without end is found, where it is not seen close by."""
+        """G-2: a distant chain of approvals in an endless net is found."""
         net = define_skill_net(
             "n",
             places=["p", "q", "r"],
@@ -193,7 +193,7 @@ class TestReachable:
     @given(hand_built("n", ()))
     @settings(max_examples=examples(150), deadline=None)
     def test_as_spelled_out(self, net: SkillNet) -> None:
-        """G-56: all that single transitions and whole chains lead to, and nothing else."""
+        """G-56: the states are exactly those that single transitions and complete chains lead to."""
         chained = {name for t in net.transitions if t.partial for name in t.tools}
         alone = [t for t in net.transitions if not t.tools or {*t.tools} - chained]
         found = [dict(net.initial_marking)]
@@ -213,7 +213,7 @@ class TestReachable:
         assert all(marking in found for marking in claimed.states)
 
     def test_limits_in_time_are_counted(self) -> None:
-        """G-56: a sliding limit of a million has as many states as any other, at once."""
+        """G-56: the states of a sliding limit of a million are counted at once."""
         net = compiled(LimitRule("a", 1_000_000, "1h", window=3600))
         reached = reachable(net, keep=3)
         assert (reached.count, reached.complete) == (1_000_002, True)
@@ -224,19 +224,19 @@ class TestReachable:
         assert reachable(walked).states == reachable(small).states
 
     def test_people_are_counted_in_one_piece(self) -> None:
-        """G-56: an approval by ten people has the two states of an approval by one."""
+        """G-56: an approval by ten people has two states, like an approval by one."""
         reached = reachable(compiled(ApprovalRule("a", people=10)))
         assert (reached.count, reached.complete) == (2, True)
 
 
 class TestSeveralNames:
-    """Calls that have names from maps beside the tool's own, and conditions on each of these."""
+    """Calls with mapped names besides the tool's own, and conditions on each of these."""
 
     @pytest.mark.slow
     @given(sets(PLAIN, most=5))
     @settings(max_examples=examples(150), deadline=None)
     def test_nothing_false_is_claimed(self, nets: dict[str, SkillNet]) -> None:
-        """G-50: whatever names a call has at once, and from inside or outside: no answer is wrong."""
+        """G-50: for any names of a call, inside or outside of conditions, no answer is wrong."""
         gated = [n for n in TOOLS if any(n in t.tools for net in nets.values() for t in net.transitions)]
         known = [n for n in gated if n != "c"]
         some = dict.fromkeys([("c",), *((*names, "c") for names in (*zip(known), known, known[::-1]))])

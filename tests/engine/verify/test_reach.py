@@ -1,4 +1,4 @@
-"""Which markings a net reaches."""
+"""The markings that a net reaches."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TRANSFERS = st.lists(st.tuples(st.sampled_from(PLACES), st.sampled_from(PLACES))
 
 
 def plain_search(net: SkillNet, limit: int) -> tuple[list[Marking], bool]:
-    """Up to `limit` reachable markings in breadth-first order, the slow and plain way; whether all."""
+    """Return up to `limit` reachable markings, breadth first and slowly, and whether these are all."""
     found: list[Marking] = [{p: net.initial_marking.get(p, 0) for p in net.places}]
     seen = {tuple(found[0].values())}
     for marking in found:
@@ -46,21 +46,21 @@ def plain_search(net: SkillNet, limit: int) -> tuple[list[Marking], bool]:
 
 
 def walk(net: SkillNet) -> list[Marking]:
-    """Every reachable marking, in breadth-first order."""
+    """Return all reachable markings, breadth first."""
     found, complete = plain_search(net, 100_000)
     assert complete
     return found
 
 
 def net_of(marking: dict[str, int], *transitions: Transition) -> SkillNet:
-    """A net with the places of `marking`."""
+    """Return a net with the places of `marking`."""
     return define_skill_net(
         "any", places=tuple(marking), transitions=transitions, initial_marking=marking
     )
 
 
 def counters(count: int, tokens: int) -> SkillNet:
-    """Places that are emptied one token at a time, independently of each other."""
+    """Return a net whose places are emptied one token at a time, independently of each other."""
     places = [f"c{i}" for i in range(count)]
     takes = [Transition(f"take-{place}", (place,), (), (place,)) for place in places]
     return net_of(dict.fromkeys(places, tokens), *takes)
@@ -68,7 +68,7 @@ def counters(count: int, tokens: int) -> SkillNet:
 
 @st.composite
 def nets(draw: st.DrawFn) -> SkillNet:
-    """Nets of all kinds: weighted arcs, transfers in a row, tokens from nothing, many or no tokens."""
+    """Nets of all kinds: weighted arcs, chained transfers, tokens from nothing, many or no tokens."""
     transitions = [
         Transition(f"t{number}", draw(ARCS), draw(ARCS), transfers=draw(TRANSFERS))
         for number in range(draw(st.integers(0, 4)))
@@ -79,7 +79,7 @@ def nets(draw: st.DrawFn) -> SkillNet:
 
 
 def budget_net(**changes: object) -> SkillNet:
-    """The net of `limit a to 2 per b`, changed."""
+    """Return the net of `limit a to 2 per b` with changes."""
     parts: dict[str, object] = {
         "places": ("idle", "ready", "budget", "spent"),
         "initial_marking": {"idle": 1, "budget": 2},
@@ -105,7 +105,7 @@ class TestStates:
         ],
     )
     def test_are_those_of_the_firing_graph(self, rule: str) -> None:
-        """Count and order of discovery are those of a plain search, also where it is cut short."""
+        """Count and order of the states equal those of a plain search."""
         (net,) = compile_rules(rule)
         expected = walk(net)
         found = reachable(net)
@@ -114,7 +114,7 @@ class TestStates:
 
     @pytest.mark.parametrize("scope", ["session", "b"])
     def test_of_a_large_budget_are_computed(self, scope: str) -> None:
-        """G-56: a million and two states, of which only those asked for are made."""
+        """G-56: a million and two states are counted, but only the requested ones are made."""
         (net,) = compile_rules(f"limit a to 1000000 per {scope}")
         found = reachable(net, limit=10, keep=3)
         assert (found.count, found.complete, len(found.states)) == (1_000_002, True, 3)
@@ -172,14 +172,14 @@ class TestStates:
     @example(net_of({"p": 0, "q": 0}, Transition("make", (), ("p",))), 30, 30)
     @example(net_of({"p": 1}, Transition("double", ("p",), ("p", "p"))), 60, 70)
     def test_of_any_net(self, net: SkillNet, limit: int, keep: int) -> None:
-        """Whatever the net and wherever it is cut short, the search finds what the plain one does."""
+        """For any net and any limit the search equals the plain one."""
         found, complete = plain_search(net, limit)
         assert reachable(net, limit=limit, keep=keep) == Reachability(
             len(found), complete, tuple(found[:keep])
         )
 
     def test_of_independent_counters(self) -> None:
-        """All combinations are found, the last of them the one where every place is empty."""
+        """All combinations are found, and in the last one every place is empty."""
         net = counters(4, 5)
         found = reachable(net, keep=2_000)
         assert list(found.states) == walk(net)
@@ -189,7 +189,7 @@ class TestStates:
     @pytest.mark.parametrize("tokens", [*range(10), 2**30 - 1, 2**30, 10**6, 10**40])
     @pytest.mark.parametrize("more", [-1, 0, 1])
     def test_where_a_transfer_makes_just_enough(self, tokens: int, more: int) -> None:
-        """What a transfer brings enables a transition from the very token it needs, and no earlier."""
+        """A transfer enables a transition exactly when it brings enough tokens."""
         gather = Transition("gather", (), (), ("gather",), transfers=(("left", "here"),))
         use = Transition("use", ("here",) * 5, ("used",), ("use",))
         net = net_of({"left": tokens, "here": max(0, 5 - tokens + more), "used": 0}, gather, use)
@@ -198,13 +198,13 @@ class TestStates:
 
     @pytest.mark.parametrize("tokens", range(20))
     def test_where_a_weight_is_around_what_is_there(self, tokens: int) -> None:
-        """A transition that needs many tokens is enabled with as many, not with one less."""
+        """A transition that needs many tokens is enabled with exactly that many, not with one less."""
         for need in range(1, 20):
             use = Transition("use", ("p",) * need, (), ("use",))
             assert reachable(net_of({"o": 3, "p": tokens, "q": 3}, use)).count == 1 + tokens // need
 
     def test_of_less_than_no_tokens_are_refused(self) -> None:
-        """A net made past `define_skill_net` with a debt is named, not counted wrongly."""
+        """A net with a negative initial marking is refused."""
         net = SkillNet("indebted", ("p",), (), {"p": -1})
         with pytest.raises(NetError, match="net 'indebted': place 'p' starts with -1"):
             reachable(net)
@@ -212,7 +212,7 @@ class TestStates:
 
 class TestLimit:
     def test_ends_an_endless_search(self) -> None:
-        """A net that makes tokens has no number of states; the answer says that it is cut."""
+        """The result for an endless net is marked as incomplete."""
         grow = Transition("grow", ("p",), ("p", "q"))
         net = define_skill_net(
             "endless", places=("p", "q"), transitions=(grow,), initial_marking={"p": 1}
@@ -229,7 +229,7 @@ class TestLimit:
 
     @given(nets())
     def test_of_exactly_the_states_is_complete(self, net: SkillNet) -> None:
-        """One state less makes the answer incomplete, one more changes nothing."""
+        """A limit of one state less gives an incomplete result, one of a state more the same result."""
         whole = reachable(net, limit=40)
         assume(whole.complete)
         assert reachable(net, limit=whole.count) == reachable(net, limit=whole.count + 1) == whole
@@ -238,7 +238,7 @@ class TestLimit:
             assert reachable(net, limit=less) == Reachability(less, False, whole.states[:less])
 
     def test_keeping_none_still_counts(self) -> None:
-        """The number can be had without the states."""
+        """The states can be counted without being kept."""
         (net,) = compile_rules("require a before b")
         assert reachable(net, keep=0).count == 3
         assert reachable(net, keep=0).states == ()
@@ -249,7 +249,7 @@ class TestStateCounts:
     @given(several=st.lists(nets(), min_size=1, max_size=6))
     @settings(max_examples=examples(300, usual=10), deadline=None)
     def test_are_those_of_each_net_alone(self, several: list[SkillNet]) -> None:
-        """What was counted before changes no count, whatever places and names the nets share."""
+        """Counts do not depend on nets counted before, even if places and names are the same."""
         counts = StateCounts()
         for net in [*several, *several]:
             assert counts.count(net) == reachable(net).count
@@ -265,7 +265,7 @@ class TestStateCounts:
         ],
     )
     def test_tell_nets_apart_that_are_nearly_alike(self, one: str, other: str) -> None:
-        """Budgets of several sizes, one tool in two places, and partial transitions."""
+        """Different budgets, one tool in two places and partial transitions are told apart."""
         found = compile_rules([one, other, one]).verification
         alone = [reachable(net).count for net in compile_rules([one, other, one])]
         assert [each.reachable_states for each in found] == alone

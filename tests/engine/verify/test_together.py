@@ -1,4 +1,4 @@
-"""Rules proved together, against every state the gate itself can be brought into."""
+"""Rules proved together, compared with every state that the gate can reach."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def rule(draw: st.DrawFn) -> str:
 
 
 def asks(line: str, name: str, made: list[str]) -> bool:
-    """True if by the line a person decides about a call of `name` that comes after these calls."""
+    """Return whether the line requires approval for a call of `name` after these calls."""
     causes = line.removesuffix(f"require human-approval before {name}")
     if causes == line:
         return False
@@ -71,20 +71,20 @@ def call(tool: str, command: str | None = None) -> ToolCall:
 
 
 class TestAgainstTheProduct:
-    """Random small rule sets: what is claimed is what enumeration finds."""
+    """Random small rule sets: answers equal those of enumeration."""
 
     @pytest.mark.slow
     @given(st.lists(rule(), min_size=1, max_size=5))
     @settings(max_examples=examples(80), deadline=None)
     def test_rules(self, lines: list[str]) -> None:
-        """Ways are the shortest, `Never` is true and its nets are needed, the most is the most."""
+        """Ways are the shortest, `Never` is true and needs its nets, and the most is exact."""
         nets = compile_rules(lines).registry
         names = [t for t in TOOLS if any(t in line.split() for line in lines)]
         calls = [call(name) for name in names]
         brute = product(nets, calls)
         assume(brute is not None)
         together = Together(nets)
-        # The product makes one call after the other, where those that run beside others may do more.
+        # The product makes calls one after another, whereas calls beside others may do more.
         beside = bool(late_successes(nets))
         for number, name in enumerate(names):
             answer = together.way(name)
@@ -106,7 +106,7 @@ class TestAgainstTheProduct:
     @given(st.lists(rule(), min_size=1, max_size=4), st.sets(st.sampled_from("abc")))
     @settings(max_examples=examples(60), deadline=None)
     def test_maps(self, lines: list[str], mapped: set[str]) -> None:
-        """G-50: with names that come by maps, several in one call, nothing false is claimed."""
+        """G-50: with mapped names, even several in one call, no answer is false."""
         nets = compile_rules([*(f"map d.command {name} as {name}" for name in sorted(mapped)), *lines])
         names = [t for t in TOOLS if any(t in line.split() for line in lines)]
         some = [" ".join(c) for n in range(len(mapped) + 1) for c in combinations(sorted(mapped), n)]
@@ -137,7 +137,7 @@ class TestAgainstTheProduct:
     @given(st.data())
     @settings(max_examples=examples(80), deadline=None)
     def test_hand_built_nets(self, data: st.DataObject) -> None:
-        """Any nets at all: manual, deferred, weighted, with transfers, structural, first come first."""
+        """Arbitrary nets: manual, deferred, weighted, with transfers, structural, in definition order."""
         count = data.draw(st.integers(1, 3))
         nets = {f"n{i}": data.draw(hand_built(f"n{i}")) for i in range(count)}
         names = [n for n in "abc" if any(n in t.tools for net in nets.values() for t in net.transitions)]
@@ -159,7 +159,7 @@ class TestAgainstTheProduct:
 
 
 class TestCallsBesideOthers:
-    """A call that began before another one blocked its tool ends later, and unlocks what it unlocks."""
+    """A call that began before another one blocked its tool still ends and unlocks later calls."""
 
     @pytest.mark.parametrize(
         ("rules", "name"),
@@ -191,12 +191,12 @@ class TestCallsBesideOthers:
 
 
 class TestLarge:
-    """Sets whose product has far too many states to walk through."""
+    """Rule sets whose product has too many states to explore."""
 
     @pytest.mark.slow
     @pytest.mark.parametrize("seed", [1, 3, 6, 9])
     async def test_ways_work(self, seed: int) -> None:
-        """Every way has the real gate allow the tool; what is forbidden stays so alone."""
+        """The real gate allows every way found, and the nets of a `Never` alone forbid the call."""
         nets = dense(random.Random(seed))
         together = Together(nets)
         for name in together.certain.named:
@@ -216,7 +216,7 @@ class TestLarge:
     @pytest.mark.slow
     @pytest.mark.parametrize("effort", [0, 500, 5_000])
     def test_giving_up_is_unknown(self, effort: int) -> None:
-        """With too little effort an answer is the same or unknown, never another."""
+        """With too little effort an answer is the same or unknown, but never different."""
         nets = dense(random.Random(9))
         full, hurried = Together(nets), Together(nets, effort=effort)
         hasty = 0
@@ -234,7 +234,7 @@ class TestLarge:
         assert hasty or effort
 
     def test_a_net_without_end(self) -> None:
-        """G-2: a net that makes tokens for ever: what can be reached is, what cannot be is forbidden."""
+        """G-2: in a net that makes tokens forever, reachable calls and forbidden calls are both found."""
         net = define_skill_net(
             "n",
             places=["p", "q"],
@@ -255,7 +255,7 @@ class TestLarge:
 def check_needed(
     nets: dict[str, SkillNet], against: tuple[str, ...], calls: list[ToolCall], number: int
 ) -> None:
-    """The nets alone forbid the call, and no one of them can be left out."""
+    """Check that exactly these nets forbid the call, and that each of them is needed."""
     alone = product({key: nets[key] for key in against}, calls)
     assert alone is not None
     assert number not in alone.fewest
@@ -275,7 +275,7 @@ def check_most(most: Most, counted: float, *, exact: bool) -> None:
 
 @st.composite
 def hand_built(draw: st.DrawFn, name: str) -> SkillNet:
-    """A small net; every transition gives back no more tokens than it takes, so it has few states."""
+    """A small net whose transitions return no more tokens than they take, so it has few states."""
     places = ["p", "q", "r"]
     transitions: list[Transition] = []
     for number in range(draw(st.integers(1, 4))):

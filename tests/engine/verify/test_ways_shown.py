@@ -1,4 +1,4 @@
-"""Ways and bounds where time, several people and conditions have a part in them."""
+"""Ways and bounds that involve time, several approvers and conditions."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ def together(*nets: SkillNet) -> Together:
 
 
 def standing(net: SkillNet, **tokens: int) -> Together:
-    """One net, where these tokens are."""
+    """Return one net with these tokens."""
     return Together({"n0": net}, markings={"n0": {**dict.fromkeys(net.places, 0), **tokens}})
 
 
 class TestTime:
-    """Waiting is a step on the way, and nothing is used up for good."""
+    """Waiting is a step of a way, and nothing is used up permanently."""
 
     def test_a_used_up_limit_comes_back(self) -> None:
-        """G-10: the way to a call over a sliding limit is to wait, not none."""
+        """G-10: the way to a call beyond a sliding limit is to wait."""
         net = compiled(LimitRule("deploy", 3, "1h", window=HOUR))
         answer = standing(net, ready=1, spent=3).way("deploy")
         assert str(answer) == "wait 1h → deploy"
@@ -49,14 +49,14 @@ class TestTime:
         assert answer.calls[0] == PlannedCall(("wait 1h",), seconds=HOUR)
 
     def test_no_total_is_claimed(self) -> None:
-        """G-56: what a sliding limit lets through has a pace and no greatest number."""
+        """G-56: a sliding limit has a pace and no total."""
         most = together(compiled(LimitRule("a", 1_000, "1h", window=HOUR))).most("a")
         assert most.unlimited
         assert most.paces == (Pace(1_000, HOUR),)
         assert str(most.paces[0]) == "1,000 per 1h"
 
     def test_a_limit_beside_it_still_bounds(self) -> None:
-        """G-56: beside a limit per session the total is that one's, and the pace is kept as well."""
+        """G-56: with a limit per session the total is that limit's, and the pace is kept as well."""
         both = together(
             compiled(LimitRule("a", 2, "1h", window=HOUR)), compiled(LimitRule("a", 5, "session"))
         )
@@ -67,13 +67,13 @@ class TestTime:
         assert both.calls_bound("a", without="n1") == float("inf")
 
     def test_a_pace_is_of_every_call(self) -> None:
-        """G-56: a sliding limit with a condition is no pace: calls from outside are not held to it."""
+        """G-56: a sliding limit with a condition gives no pace, because other calls are not limited."""
         most = together(compiled(LimitRule("a", 2, "1h", window=HOUR, when=PROD))).most("a")
         assert most.unlimited
         assert most.paces == ()
 
     def test_nets_wait_at_the_same_time(self) -> None:
-        """G-10: two used-up limits are one wait, as long as the longer."""
+        """G-10: two used-up limits need one wait, as long as the longer one."""
         nets = {
             "short": compiled(LimitRule("a", 1, "90s", window=90)),
             "long": compiled(LimitRule("a", 1, "36h", window=36 * HOUR)),
@@ -83,7 +83,7 @@ class TestTime:
         assert str(answer) == "wait 36h → a"
 
     def test_one_after_the_other(self) -> None:
-        """G-10: in one net a token that has to age twice takes the sum, and ten at once no longer."""
+        """G-10: the wait for a token that ages twice is the sum; several tokens age at the same time."""
         net = define_skill_net(
             "n",
             places=["p", "q", "r"],
@@ -97,7 +97,7 @@ class TestTime:
         assert str(together(net).way("a")) == "wait 90m → a"
 
     def test_waiting_stands_together(self) -> None:
-        """G-10: a wait that other calls do not matter to is put beside an earlier one."""
+        """G-10: a wait that no other call depends on is merged with an earlier one."""
         nets = {
             "a": compiled(LimitRule("a", 1, "1h", window=HOUR)),
             "b": compiled(LimitRule("b", 1, "2h", window=2 * HOUR)),
@@ -112,16 +112,16 @@ class TestTime:
 
     @pytest.mark.parametrize(("seconds", "words"), [(45, "45s"), (0.5, "0.5s"), (172_800, "2d")])
     def test_times_in_words(self, seconds: float, words: str) -> None:
-        """G-10: a time is given in the largest unit that it is a whole number of."""
+        """G-10: a time is given in the largest unit of which it is a whole number."""
         net = compiled(LimitRule("a", 1, words, window=seconds))
         assert str(standing(net, ready=1, spent=1).way("a")) == f"wait {words} → a"
 
 
 class TestPeople:
-    """An approval by several people is shown as such, and never in the way."""
+    """An approval by several people is shown as such and never makes a call impossible."""
 
     def test_how_many_approve(self) -> None:
-        """G-13: the way says how many people must approve; alone or beside an approval by fewer."""
+        """G-13: the way shows how many people must approve, also beside an approval by fewer."""
         two = compiled(ApprovalRule("deploy", people=2))
         three = compiled(ApprovalRule("deploy", people=3))
         single = replace(
@@ -137,7 +137,7 @@ class TestPeople:
         assert together(two, three).most("deploy").unlimited
 
     def test_approval_in_a_net_that_moves(self) -> None:
-        """G-13: people are counted where the same net also unlocks the call."""
+        """G-13: approvals are counted even if the same net also unlocks the call."""
         net = define_skill_net(
             "n",
             places=["shut", "open", "approval"],
@@ -154,17 +154,17 @@ class TestPeople:
 
 
 class TestConditions:
-    """What conditions leave open is not called impossible, and what they close is."""
+    """A call that conditions leave possible is not reported as impossible, and vice versa."""
 
     def test_a_conditional_block(self) -> None:
-        """G-10: a tool blocked under a condition is not dead, and the way says where it leads past."""
+        """G-10: a tool blocked under a condition is still possible; the way names the net it avoids."""
         nets = together(compiled(BlockRule("rm", when=PROD)))
         assert str(nets.way("rm")) == "rm (outside n0)"
         assert nets.most("rm").unlimited
         assert nets.way_within("n0") == Never(("n0",))
 
     def test_a_conditional_prerequisite(self) -> None:
-        """G-10: B without A is possible outside the condition, and inside only after A."""
+        """G-10: B without A is possible outside the condition, and inside it only after A."""
         nets = together(compiled(SequenceRule("test", "deploy", when=PROD)))
         assert str(nets.way("deploy")) == "deploy (outside n0)"
         assert str(nets.way_within("n0")) == "test → deploy"
@@ -174,7 +174,7 @@ class TestConditions:
         [Not(PROD), Compare(("env",), "!=", "prod"), Not(Not(Compare(("env",), "!=", "prod")))],
     )
     def test_opposite_conditions(self, opposite: Condition) -> None:
-        """G-10: a tool blocked under a condition and under its negation is dead, by both."""
+        """G-10: a tool blocked under a condition and under its negation is impossible, by both nets."""
         nets = together(compiled(BlockRule("rm", when=PROD)), compiled(BlockRule("rm", when=opposite)))
         assert nets.way("rm") == Never(("n0", "n1"))
         assert nets.most("rm").most == 0
@@ -193,7 +193,7 @@ class TestConditions:
             assert nets.way("rm") == Never(("n0", "n1"))
 
     def test_true_is_not_one(self) -> None:
-        """G-10: `= true` and `!= 1` are no opposites, though Python holds the two for equal."""
+        """G-10: `= true` and `!= 1` are not opposites, although they are equal in Python."""
         nets = together(
             compiled(BlockRule("rm", when=Compare(("x",), "=", True))),
             compiled(BlockRule("rm", when=Compare(("x",), "!=", 1))),
@@ -201,7 +201,7 @@ class TestConditions:
         assert isinstance(nets.way("rm"), Way)
 
     def test_equal_conditions(self) -> None:
-        """G-10: what is inside one of two equal conditions is inside the other."""
+        """G-10: a call inside one of two equal conditions is inside the other."""
         nets = together(
             compiled(SequenceRule("test", "deploy", when=PROD)),
             compiled(BlockRule("deploy", when=PROD)),
@@ -210,7 +210,7 @@ class TestConditions:
         assert nets.redundant("n0", Effort(100_000))
 
     def test_redundant_only_where_it_applies(self) -> None:
-        """G-10: a rule is not made redundant by one that applies under another condition."""
+        """G-10: a rule is not made redundant by one with another condition."""
         other: Condition = Compare(("env",), "=", "test")
         unconditional = compiled(SequenceRule("test", "deploy"))
         inside = compiled(SequenceRule("test", "deploy", when=PROD))
@@ -220,7 +220,7 @@ class TestConditions:
         assert not together(inside, elsewhere).redundant("n0", Effort(100_000))
 
     def test_bounds_from_inside(self) -> None:
-        """G-56: a conditional limit is bounded by those that its own calls meet, and bounds no others."""
+        """G-56: a conditional limit is bounded by the limits for its calls, and bounds no others."""
         nets = together(
             compiled(LimitRule("a", 9, "session", when=PROD)),
             compiled(LimitRule("a", 4, "session", when=PROD)),
@@ -231,7 +231,7 @@ class TestConditions:
         assert (nets.most("a").least, nets.most("a").most) == (30, 30)
 
     def test_more_combinations_than_are_tried(self) -> None:
-        """G-10: with more opposite conditions than are combined nothing is called impossible."""
+        """G-10: with more opposite conditions than are combined, nothing is reported as impossible."""
         each = [Compare((name,), "=", 1) for name in "abcdef"]
         both = [BlockRule("rm", when=c) for one in each for c in (one, Not(one))]
         nets = together(*map(compiled, both))
@@ -242,14 +242,14 @@ class TestConditions:
 
     @pytest.mark.slow
     def test_many_conditions_of_one_tool(self) -> None:
-        """G-10: five hundred conditions on one tool are answered, from outside as from inside."""
+        """G-10: five hundred conditions on one tool get an answer, outside and inside of them."""
         rules = [SequenceRule(f"t{n}", "deploy", when=Compare(("n",), "=", n)) for n in range(500)]
         nets = together(*map(compiled, rules))
         assert isinstance(nets.way("deploy"), Way)
         assert nets.way_within("n7") == Unknown()
 
     def test_the_call_at_hand(self) -> None:
-        """G-10: of the call that is asked about it is known which nets it is outside of."""
+        """G-10: for the call in question it is known which conditions it is outside of."""
         nets = {
             "order": compiled(SequenceRule("test", "deploy", when=PROD)),
             "block": compiled(BlockRule("deploy", when=Not(PROD))),
@@ -263,7 +263,7 @@ class TestConditions:
         assert Together(nets, extra=[outside]).way_to_extra() == Never(("block",))
 
     def test_names_from_maps(self) -> None:
-        """G-50: a condition on a mapped name is asked of the call that carries it."""
+        """G-50: a condition on a mapped name applies to the call that carries the name."""
         nets = {"block": compiled(BlockRule("push", when=PROD)), "all": compiled(BlockRule("rm"))}
         words = Vocabulary({"push": ("bash",), "rm": ("bash",)})
         answer = Together(nets, words=words).way("push")

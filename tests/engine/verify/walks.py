@@ -1,4 +1,4 @@
-"""Every state there is and what leads where, however it was found, for counting along it."""
+"""All states and their transitions, from any search, for counting along them."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ S = TypeVar("S")
 
 @dataclass
 class Walks(Generic[S]):
-    """The fewest steps to each call, and every state with what leads where; a step of no call is -1."""
+    """The fewest steps to each call, and every state's transitions; -1 is a step without a call."""
 
     start: S
     fewest: dict[int, int] = field(default_factory=dict)
     edges: dict[S, list[tuple[int, S]]] = field(default_factory=dict)
 
     def most(self, counted: set[int]) -> float:
-        """The most calls of `counted` on any walk: by repetition, as many rounds as there are states."""
+        """Return the most calls of `counted` on any walk, by repeated passes over all states."""
         best = {self.start: 0}
         for _ in range(len(self.edges) + 1):
             changed = False

@@ -1,4 +1,4 @@
-"""Aborting and closing at points that other tests do not ask about."""
+"""Aborting and closing at moments that other tests do not cover."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ..script import Watched, alive, noted, pid_in, shown, until, watched
 
 class TestBeforeAnything:
     async def test_no_step_begins(self) -> None:
-        """A-93: with a signal that is set already no model call begins, nor is a hook asked."""
+        """A-93: if the signal is already set, no model call begins and no hook is called."""
         asked: list[ModelRequest] = []
         w = await watched(T("never"), hooks=Hooks(before_model_call=asked.append))
         stop = AbortSignal()
@@ -54,7 +54,7 @@ class TestBeforeAnything:
 
 class TestWhileTheModelSpeaks:
     async def test_complete_call(self) -> None:
-        """A-95: a call that has come is dropped as well when the reply it belongs to is cut short."""
+        """A-95: if a reply is cut short, a call that is already complete is dropped as well."""
 
         class Stuck:
             name = "stuck"
@@ -81,7 +81,7 @@ class TestBetweenReplyAndTools:
         [("message", []), ("step", []), ("tool_call", ["tool_call c1"])],
     )
     async def test_no_tool_starts(self, moment: str, decided: list[str]) -> None:
-        """A-96: after an abort no call is asked about, none starts, and each says `Aborted`."""
+        """A-96: after an abort no call is decided, none starts, and each result is `Aborted`."""
         ran: list[str] = []
         w = await watched(T("x") + C(c1=("note", {}), c2=("note", {})), T("never"), tools=[noted(ran)])
 
@@ -102,7 +102,7 @@ class TestBetweenReplyAndTools:
 
 class TestClosingTheLoop:
     async def test_kills_what_runs(self, tmp_path: Path) -> None:
-        """A-97: closing the generator amid a step ends the tools that it runs."""
+        """A-97: closing the generator in the middle of a step ends its running tools."""
         command = "echo $$ > pid; echo started; exec sleep 1000"
         config = LoopConfig(
             model=ScriptedModel([C(bash={"command": command})]),
@@ -119,7 +119,7 @@ class TestClosingTheLoop:
         await until(lambda: not alive(pid))
 
     async def test_leaves_the_model(self) -> None:
-        """A-97: closing the generator amid a reply closes the model's stream."""
+        """A-97: closing the generator in the middle of a reply closes the model's stream."""
         left = asyncio.Event()
 
         class Speaks:

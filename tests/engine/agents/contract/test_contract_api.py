@@ -1,4 +1,4 @@
-"""The Python interface as section 10 gives it: names, parameters, defaults, and what each accepts."""
+"""The Python interface of section 10: names, parameters, defaults and accepted values."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ NEEDED = inspect.Parameter.empty
 
 
 def positional(fn: Callable[..., object]) -> dict[str, object]:
-    """The parameters that may be given by place, and their defaults."""
+    """Return the parameters that can be positional, with their defaults."""
     return _parameters(fn, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def keywords(fn: Callable[..., object]) -> dict[str, object]:
-    """The parameters that must be given by name, and their defaults."""
+    """Return the keyword-only parameters, with their defaults."""
     return _parameters(fn, inspect.Parameter.KEYWORD_ONLY)
 
 
@@ -64,7 +64,7 @@ def _parameters(fn: Callable[..., object], kind: object) -> dict[str, object]:
 
 class TestParameters:
     def test_agent(self) -> None:
-        """§10: only the model is needed; a hundred steps, steering, no tools."""
+        """§10: only the model is required; the defaults are a hundred steps, steering and no tools."""
         assert positional(Agent.__init__) == {"model": NEEDED}
         wanted = {
             "system_prompt": None,
@@ -79,14 +79,14 @@ class TestParameters:
         assert "hooks" in given
 
     def test_sessions(self) -> None:
-        """§10: a new session may have an id, a resumed one needs it; either may have a mode."""
+        """§10: a new session can have an id, a resumed one must have it; both can have a mode."""
         assert positional(Agent.create_session) == {"id": None}
         assert positional(Agent.resume_session) == {"id": NEEDED}
         for method in (Agent.create_session, Agent.resume_session):
             assert keywords(method)["send_mode"] is None
 
     def test_session(self) -> None:
-        """§10: what a session is told, and with what."""
+        """§10: the methods of a session and their parameters."""
         assert positional(Session.send) == {"text": NEEDED}
         assert keywords(Session.send).items() >= {"mode": None, "abort": None}.items()
         for method in (Session.prompt, Session.steer, Session.follow_up):
@@ -97,7 +97,7 @@ class TestParameters:
         assert positional(Session.off) == {"event": NEEDED, "fn": NEEDED}
 
     def test_loop(self) -> None:
-        """§10: the loop takes messages, settings and perhaps a signal, and is an async generator."""
+        """§10: the loop takes messages, settings and an optional signal, and is an async generator."""
         assert positional(loop) == {"messages": NEEDED, "config": NEEDED, "abort": None}
         assert inspect.isasyncgenfunction(loop)
 
@@ -105,7 +105,7 @@ class TestParameters:
         "runtime", [LocalRuntime, SandboxRuntime, JustBashRuntime, VercelSandboxRuntime, FakeRuntime]
     )
     def test_runtime(self, runtime: type) -> None:
-        """§10: every runtime's methods are called alike."""
+        """§10: the methods of all runtimes have the same parameters."""
         assert positional(runtime.exec) == {"command": NEEDED}
         assert keywords(runtime.exec) == dict.fromkeys(("cwd", "timeout", "abort", "on_data"))
         assert positional(runtime.read_file) == {"path": NEEDED}
@@ -113,7 +113,7 @@ class TestParameters:
 
     @pytest.mark.parametrize("store", [InMemorySessionStore, JsonlSessionStore, JournalStore])
     def test_store(self, store: type) -> None:
-        """§10: a store loads, appends and knows what exists."""
+        """§10: the methods of all stores have the same parameters."""
         assert positional(store.load) == {"session_id": NEEDED}
         assert positional(store.append) == {"session_id": NEEDED, "message": NEEDED}
         assert positional(store.exists) == {"session_id": NEEDED}
@@ -135,13 +135,13 @@ class TestEvents:
 
     @pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: event.type)
     def test_told_apart(self, event: Event) -> None:
-        """§10: an event says its own type, which is the name that listeners give, and is read by it."""
+        """§10: an event has its type, which is the listeners' event name, and is parsed by it."""
         assert event.type in get_args(EventName)
         reading: TypeAdapter[Event] = TypeAdapter(Event)
         assert reading.validate_json(event.model_dump_json()) == event
 
     def test_fields(self) -> None:
-        """§10: what each event of the reference carries."""
+        """§10: the fields of each event of the reference."""
         fields = {event.type: set(type(event).model_fields) - {"type"} for event in self.EXAMPLES}
         fields["error"] = set(ErrorEvent.model_fields) - {"type"}
         wanted = {
@@ -158,7 +158,7 @@ class TestEvents:
 
 class TestListener:
     async def test_decorator(self) -> None:
-        """§10: `on` without a function is a decorator that leaves the function as it is."""
+        """§10: `on` without a function is a decorator that returns the function unchanged."""
         w = await watched(T("x"))
 
         def heard(event: TextDelta) -> None:
@@ -181,7 +181,7 @@ class TestListener:
         ],
     )
     async def test_gate_is_one(self, answer: object, shown: str) -> None:
-        """§10: an async listener of calls decides, with the classes or with plain dictionaries."""
+        """§10: an async listener of calls decides with decision classes or plain dictionaries."""
         w = await watched(C(c1=("note", {"text": "x"})), T("ok"), tools=[noted([])])
 
         @w.session.on("tool_call")
@@ -193,7 +193,7 @@ class TestListener:
 
 class TestTool:
     async def test_of_a_function(self) -> None:
-        """§10: name, description and schema are the function's; the context is not asked of the model."""
+        """§10: name, description and schema come from the function, without the context parameter."""
 
         @tool(needs_approval=True)
         async def greet(ctx: ToolContext, name: str) -> str:
@@ -210,7 +210,7 @@ class TestTool:
 
 class TestSession:
     async def test_closes_itself(self) -> None:
-        """§10: `async with` closes a session; its status, messages and usage stay to be read."""
+        """§10: `async with` closes a session; its status, messages and usage can still be read."""
         agent = Agent(ScriptedModel([T("x")]))
         async with await agent.create_session("s") as session:
             assert (session.id, session.status, session.messages) == ("s", "idle", ())

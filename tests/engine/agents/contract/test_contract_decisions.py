@@ -1,4 +1,4 @@
-"""The contract's approval phase: each clause with what would break it."""
+"""The contract's approval phase: each clause with a case that could break it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ..script import noted, shown, watched
 
 
 def raw(*tools: Tool, model: ScriptedModel) -> AsyncGenerator[LoopEvent, Decision]:
-    """A loop nobody listens to, driven by hand."""
+    """Return a loop without listeners, to be driven by hand."""
     table = {each.name: each for each in tools}
     config = LoopConfig(model=model, runtime=LocalRuntime(), tools=table)
     return loop([UserMessage(text="go")], config)
@@ -44,7 +44,7 @@ def raw(*tools: Tool, model: ScriptedModel) -> AsyncGenerator[LoopEvent, Decisio
 async def driven(
     events: AsyncGenerator[LoopEvent, object], answer: Callable[[LoopEvent], object]
 ) -> list[LoopEvent]:
-    """What a loop yields when `answer` says what is sent after each event."""
+    """Return the events of a loop, sending `answer(event)` after each."""
     seen: list[LoopEvent] = []
     sent: object = None
     while True:
@@ -56,7 +56,7 @@ async def driven(
 
 
 def results(events: list[LoopEvent]) -> list[str]:
-    """The results among `events`, in the notation of the scripts."""
+    """Return the results among `events`, in the notation of the scripts."""
     return [shown(e) for e in events if isinstance(e, ToolResultEvent)]
 
 
@@ -68,14 +68,14 @@ async def put(items: list[str]) -> str:
 
 class TestAnswers:
     async def test_override_of_the_example(self) -> None:
-        """A-40: the overriding arguments run, and the model reads what they gave."""
+        """A-40: the overriding arguments run, and the model reads their result."""
         w = await watched(C(c1=("bash", {"command": "echo hi"})), T("ok"))
         w.session.on("tool_call", lambda e: {"args": {"command": "echo overridden"}})
         assert 'result c1 ok "overridden\n"' in await w.say("go")
         assert w.prompt(2)[-1] == 'result c1 ok "overridden\n"'
 
     async def test_denied_does_not_run(self) -> None:
-        """A-40: of a denied call, nothing runs."""
+        """A-40: a denied call does not run."""
         ran: list[str] = []
         w = await watched(C(c1=("note", {"text": "1"})), T("ok"), tools=[noted(ran)])
         w.session.on("tool_call", lambda e: {"deny": "blocked"})
@@ -91,7 +91,7 @@ class TestAnswers:
         ],
     )
     async def test_first_that_lets_it_run_decides(self, first: object, result: str) -> None:
-        """A-41: after other arguments, or a plain yes, a later listener is not asked and cannot deny."""
+        """A-41: after an override or an explicit allow, later listeners are not called."""
         asked: list[str] = []
         w = await watched(C(c1=("note", {"text": "model"})), T("ok"), tools=[noted([])])
         w.session.on("tool_call", lambda e: first)
@@ -105,7 +105,7 @@ class TestAnswers:
         assert asked == []
 
     async def test_decided_again_for_the_next_call(self) -> None:
-        """A-41: a listener that was passed over for one call is asked about the next."""
+        """A-41: a listener that was skipped for one call is called for the next."""
         asked: list[str] = []
         w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted([])])
         w.session.on("tool_call", lambda e: {"deny": "no"} if e.call_id == "c1" else None)
@@ -115,7 +115,7 @@ class TestAnswers:
 
     @pytest.mark.parametrize("answer", [True, False, 0, "", {}, [], "yes", {"allow": True}, Deny, 3.5])
     async def test_anything_else_in_the_raw_loop(self, answer: object) -> None:
-        """A-44: who drives the loop and sends what is no decision denies, falsy values included."""
+        """A-44: in the raw loop, a sent value that is not a decision denies, even a falsy one."""
         ran: list[str] = []
         model = ScriptedModel([C(c1=("note", {})), T("ok")])
         events = await driven(
@@ -126,7 +126,7 @@ class TestAnswers:
         assert ran == []
 
     async def test_listener_that_gives_a_listener(self) -> None:
-        """A-44: an async listener's coroutine is awaited once; what it gives is judged as it is."""
+        """A-44: an async listener's coroutine is awaited once; a second coroutine as result denies."""
 
         async def inner() -> None:
             return None
@@ -146,7 +146,7 @@ class TestAnswers:
         made[0].close()
 
     async def test_override_is_checked_before_the_tool(self) -> None:
-        """A-46: other arguments are checked before the tool starts, by a tool written by hand too."""
+        """A-46: overriding arguments are validated before the tool starts, even if hand-written."""
         started: list[object] = []
 
         class Strict:
@@ -170,7 +170,7 @@ class TestAnswers:
 
 class TestArguments:
     async def test_of_the_raw_loop(self) -> None:
-        """A-47: who drives the loop is given a copy of the arguments, too."""
+        """A-47: the driver of the raw loop also gets a copy of the arguments."""
         model = ScriptedModel([C(c1=("put", {"items": ["model"]})), T("ok")])
 
         def change(event: LoopEvent) -> None:
@@ -183,7 +183,7 @@ class TestArguments:
         assert model.requests[1].messages[1].tool_calls[0].args == {"items": ["model"]}
 
     async def test_of_the_next_listener(self) -> None:
-        """A-47: what one listener does to nested arguments, no later one and no observer sees."""
+        """A-47: changes that a listener makes to nested arguments are not seen by others."""
         w = await watched(C(c1=("bash", {"command": "echo hi"})), T("ok"))
         seen: list[object] = []
 
@@ -199,7 +199,7 @@ class TestArguments:
 
     @pytest.mark.parametrize("by_class", [True, False])
     async def test_of_an_override_that_is_kept(self, by_class: bool) -> None:
-        """A-47: arguments that a listener keeps hold of are what they were when it answered."""
+        """A-47: later changes to a listener's overriding arguments have no effect."""
         items = ["approved"]
         w = await watched(C(c1=("put", {"items": []}), c2=("put", {"items": []})), T("ok"), tools=[put])
 
@@ -216,7 +216,7 @@ class TestArguments:
 
 class TestOrder:
     async def test_refused_calls_wait_for_the_rest(self) -> None:
-        """A-50: the result of a call that was denied first comes after the last call was asked about."""
+        """A-50: the result of a call denied first comes after the decision on the last call."""
         w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted([])])
         w.session.on("tool_call", lambda e: {"deny": "no"} if e.call_id == "c1" else None)
         assert (await w.say("go"))[3:7] == [
@@ -227,7 +227,7 @@ class TestOrder:
         ]
 
     async def test_place_among_calls_that_cannot_run(self) -> None:
-        """A-49, A-51: calls nobody is asked about are in the batch all the same, and count."""
+        """A-49, A-51: calls that cannot run are in the batch and count, although they are not decided."""
         w = await watched(
             C(c1=("nope", {}), c2=("note", {}), c3=("note", "{"), c4=("note", {})),
             T("ok"),
@@ -244,7 +244,7 @@ class TestOrder:
             )
 
     async def test_only_unknown_tools(self) -> None:
-        """A-49: a step of nothing but unknown tools asks nobody, has its results, and goes on."""
+        """A-49: a step with only unknown tools is not decided, gets its results, and continues."""
         w = await watched(C(c1=("nope", {}), c2=("nada", {})), T("ok"))
         asked: list[object] = []
         w.session.on("tool_call", asked.append)
@@ -256,7 +256,7 @@ class TestOrder:
         assert asked == []
 
     async def test_asked_after_the_answer(self) -> None:
-        """A-51: nobody, not even an observer, hears of the second call while the first is undecided."""
+        """A-51: no listener or observer gets the second call while the first is undecided."""
         w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted([])])
         during: list[list[str]] = []
 
@@ -272,7 +272,7 @@ class TestOrder:
 
 class TestRawLoop:
     async def test_what_is_sent_elsewhere_is_ignored(self) -> None:
-        """A-52: a denial sent after any other event is forgotten when the call comes."""
+        """A-52: a denial that is sent after any other event is ignored when the call comes."""
         model = ScriptedModel(
             [T("let me") + C(c1=("bash", {"command": "echo one; echo two"})), T("Done")]
         )
@@ -295,7 +295,7 @@ class TestRawLoop:
         ],
     )
     async def test_every_decision(self, answer: object, result: str) -> None:
-        """A-40, A-52: the loop takes each decision that a listener may give."""
+        """A-40, A-52: the raw loop accepts each decision that a listener can give."""
         model = ScriptedModel([C(c1=("bash", {"command": "echo hi"})), T("ok")])
         events = await driven(
             raw(BashTool, model=model), lambda e: answer if isinstance(e, ToolCallEvent) else None
@@ -303,7 +303,7 @@ class TestRawLoop:
         assert results(events) == [result]
 
     async def test_decisions_go_to_their_calls(self) -> None:
-        """A-48, A-52: each decision is for the call that was just shown, and no other."""
+        """A-48, A-52: each sent decision applies only to the call that was just yielded."""
         model = ScriptedModel([C(c1=("note", {}), c2=("note", {}), c3=("note", {})), T("ok")])
         answers = {"c1": Deny(reason="one"), "c2": None, "c3": Deny(reason="three")}
         events = await driven(
@@ -317,7 +317,7 @@ class TestRawLoop:
         ]
 
     async def test_runtime_is_not_touched_by_a_denied_call(self) -> None:
-        """A-40, A-58: in the raw loop as well, nothing of a denied call reaches the runtime."""
+        """A-40, A-58: in the raw loop as well, a denied call does not reach the runtime."""
         runtime = FakeRuntime()
         model = ScriptedModel([C(c1=("bash", {"command": "rm -rf /"})), T("ok")])
         config = LoopConfig(model=model, runtime=runtime, tools={"bash": BashTool})

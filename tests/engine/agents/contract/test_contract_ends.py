@@ -1,4 +1,4 @@
-"""How runs end, and that nobody changes what others are shown."""
+"""The ends of runs, and the isolation of what listeners get."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ from ..script import noted, watched
 
 class TestStopReason:
     async def test_empty_reply_after_tools(self) -> None:
-        """A-28, A-63: a run whose last reply was empty has completed; its steps were not used up."""
+        """A-28, A-63: a run whose last reply is empty is completed, not out of steps."""
         w = await watched(C(c1=("note", {})), Reply(), tools=[noted([])])
         await w.say("go")
         assert w.turn_end.stop_reason == "completed"
 
     async def test_empty_reply_of_a_subagent(self) -> None:
-        """A-28, A-63: a subagent that ends without a word is not said to have run out of steps."""
+        """A-28, A-63: a subagent that ends without text is not reported as out of steps."""
         child = Agent(ScriptedModel([C(note={}), Reply()]), name="helper", tools=[noted([])])
         w = await watched(C(c1=("task_helper", {"prompt": "do"})), T("ok"), tools=[task_tool(child)])
         assert 'result c1 ok "(no answer)"' in await w.say("go")
 
     @pytest.mark.parametrize("mode", ["steer", "queue"])
     async def test_message_that_waits_after_the_last_text(self, mode: str) -> None:
-        """A-63: when the steps end a run while a message waits, the turn's end says `max_steps`."""
+        """A-63: if the steps end a run while a message waits, the turn end says `max_steps`."""
         w = await watched(T("A"), T("B"), max_steps=1)
         w.session.on("text_delta", lambda e: w.session.send("S", mode=mode) if e.delta == "A" else None)
         await w.say("go")
@@ -53,7 +53,7 @@ class TestStopReason:
 
 class TestCopies:
     async def test_batch_of_the_raw_loop(self) -> None:
-        """A-47, A-51: what is done to a call's batch changes neither what runs nor the history."""
+        """A-47, A-51: changes to a call's batch affect neither the run nor the history."""
         model = ScriptedModel([C(c1=("bash", {"command": "echo hi"})), T("ok")])
         config = LoopConfig(model=model, runtime=LocalRuntime(), tools={"bash": BashTool})
         results = []
@@ -66,7 +66,7 @@ class TestCopies:
         assert model.requests[1].messages[1].tool_calls[0].args == {"command": "echo hi"}
 
     async def test_metadata_of_a_result(self) -> None:
-        """A-9: what a listener does to a result's metadata, no other one and no stream sees."""
+        """A-9: changes that a listener makes to a result's metadata are not seen by others."""
         w = await watched(C(c1=("bash", {"command": "exit 3"})), T("x"))
         stream = w.session.events()
         w.session.on("tool_result", lambda e: e.metadata.update(exit_code=0))
@@ -82,7 +82,7 @@ class TestListenerThatIsCancelled:
         "name", ["status", "turn_start", "message", "text_delta", "step", "tool_result", "turn_end"]
     )
     async def test_from_within(self, name: str) -> None:
-        """A-32: a listener that raises a cancellation nobody asked for ends the run with an error."""
+        """A-32: a listener that raises a cancellation without being cancelled fails the run."""
         w = await watched(T("a") + C(c1=("note", {})), T("b"), tools=[noted([])])
 
         def cancelled(event: object) -> None:
@@ -98,7 +98,7 @@ class TestListenerThatIsCancelled:
 
 class TestSeveralAtOnce:
     async def test_stopped_before_they_are_said(self) -> None:
-        """A-93, A-96: with a signal that is set, none of several messages reaches the model."""
+        """A-93, A-96: if the signal is set, none of several messages reaches the model."""
         w = await watched(T("never"), T("never"))
         signal = AbortSignal()
         signal.abort("changed my mind")

@@ -1,4 +1,4 @@
-"""The contract's events: the exact examples, and each clause with what would break it."""
+"""The contract's events: the exact examples, and each clause with a case that could break it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ REFERENCE = ("text_delta", "message", "tool_call", "tool_result", "step", "turn_
 
 
 def finish_of(*parts: dict[str, object]) -> object:
-    """The end of a reply that a provider streams in these parts."""
+    """Return the end of a reply that a provider streams in these parts."""
     reader = ReplyReader()
     for part in parts:
         list(reader.read(ReplyPart.model_validate(part)))
@@ -42,7 +42,7 @@ def finish_of(*parts: dict[str, object]) -> object:
 
 class TestExactExamples:
     async def test_text_in_the_raw_loop(self) -> None:
-        """A-21: the loop alone yields the assistant's message, and never the user's."""
+        """A-21: the raw loop yields the assistant's message, but never the user's."""
         config = LoopConfig(model=ScriptedModel([T("Hel", "lo")]), runtime=LocalRuntime())
         events = [e async for e in loop([UserMessage(text="Hi")], config)]
         assert [e.type for e in events] == ["text_delta", "text_delta", "message", "step"]
@@ -51,7 +51,7 @@ class TestExactExamples:
         ]
 
     async def test_turn_with_a_tool(self) -> None:
-        """A-22, A-24: the turn's end has its four messages in order, and the store the same ones."""
+        """A-22, A-24: the turn end has its four messages in order, and the store has the same."""
         w = await watched(T("let me") + C(c1=("bash", {"command": "echo hi"})), T("Done"))
         await w.say("go")
         four = ['user "go"', 'assistant "let me"+c1', 'result c1 ok "hi\n"', 'assistant "Done"']
@@ -60,7 +60,7 @@ class TestExactExamples:
         assert w.turn_end.text == "Done"
 
     async def test_payload_of_a_failure(self) -> None:
-        """A-23: a result that is an error says so beside its id, name and text."""
+        """A-23: an error result has the flag besides its id, name and text."""
         w = await watched(C(c1=("bash", {"command": "true"})), T("ok"))
         w.session.on("tool_call", lambda e: {"deny": "blocked"})
         await w.say("go")
@@ -73,14 +73,14 @@ class TestExactExamples:
         )
 
     async def test_text_of_an_empty_last_reply(self) -> None:
-        """A-25, A-28: a last reply without text leaves the turn's text empty, whatever came before."""
+        """A-25, A-28: an empty last reply leaves the turn's text empty, whatever came before."""
         w = await watched(T("let me") + C(c1=("bash", {"command": "true"})), Reply())
         await w.say("go")
         assert w.turn_end.text == ""
         assert (await w.stored())[-1] == 'result c1 ok "(no output)"'
 
     async def test_one_end_for_a_run_of_every_kind_of_message(self) -> None:
-        """A-26: steering and queued messages of one run end in one turn end, after the last reply."""
+        """A-26: a run with steering and queued messages has one turn end, after the last reply."""
         w = await watched(T("A"), T("B"), T("C"))
         w.session.send("1")
         w.session.send("2", mode="queue")
@@ -105,12 +105,12 @@ class TestStep:
         ],
     )
     def test_counts_that_are_missing(self, counts: dict[str, int | None], usage: Usage) -> None:
-        """A-27: each count that a provider leaves out is 0, and the other one is kept."""
+        """A-27: a count that a provider leaves out is 0, and the other one is kept."""
         text = {"choices": [{"delta": {"content": "x"}, "finish_reason": "stop"}]}
         assert finish_of(text, {"choices": [], "usage": counts}).usage == usage
 
     def test_error_is_a_reason(self) -> None:
-        """A-27: a provider's reason `error` stays one, and what has no unified name is `other`."""
+        """A-27: the reason `error` is kept, and a reason without a unified name is `other`."""
         reasons = [
             finish_of({"choices": [{"delta": {"content": "x"}, "finish_reason": given}]}).reason
             for given in ("error", "function_call", "whatever")
@@ -121,14 +121,14 @@ class TestStep:
         "reason", ["stop", "tool-calls", "length", "content-filter", "error", "other"]
     )
     async def test_reason_is_told(self, reason: str) -> None:
-        """A-27: whatever the reason is, the step has it."""
+        """A-27: the step has every reason."""
         w = await watched(Reply(deltas=("x",), finish=reason))
         assert f"step({reason},10,5)" in await w.say("go")
 
 
 class TestStoredBeforeTold:
     async def test_every_kind_of_message(self) -> None:
-        """A-11: a message is told only once a slow store has it, and then at once."""
+        """A-11: a message is reported only after even a slow store has it, and then at once."""
         happened: list[str] = []
 
         class Slow(InMemorySessionStore):
@@ -157,7 +157,7 @@ class TestStoredBeforeTold:
 
     @pytest.mark.parametrize("role", ["user", "assistant", "tool"])
     async def test_store_that_raises(self, role: str) -> None:
-        """A-11: whichever message cannot be stored, there is one error, and waiting raises it."""
+        """A-11: if any message cannot be stored, there is one error, which waiting raises."""
 
         class Full(InMemorySessionStore):
             async def append(self, session_id: str, message: Message) -> None:
@@ -178,7 +178,7 @@ class TestStoredBeforeTold:
 
 class TestListening:
     async def test_one_function_for_several_events(self) -> None:
-        """A-29: a function counts once for each event; removing it from one leaves the others."""
+        """A-29: a function counts once per event; removing it from one event leaves the others."""
         w = await watched(T("one"), T("two"))
         heard: list[str] = []
 
@@ -193,7 +193,7 @@ class TestListening:
         assert heard == ["text_delta", "step", "step"]
 
     async def test_value_does_not_end_the_list(self) -> None:
-        """A-31: a listener that returns something keeps no later one of any event from being called."""
+        """A-31: a returned value does not stop later listeners of any event but `tool_call`."""
         w = await watched(T("let me") + C(c1=("bash", {"command": "echo hi"})), T("ok"))
         heard: list[str] = []
         for name in REFERENCE:
@@ -205,7 +205,7 @@ class TestListening:
 
     @pytest.mark.parametrize("name", [n for n in REFERENCE if n != "tool_call"])
     async def test_nothing_happens_meanwhile(self, name: str) -> None:
-        """A-30: while a listener of any event waits, no later event is told and nothing is stored."""
+        """A-30: while a listener of any event waits, no later event is reported and nothing is stored."""
         w = await watched(T("let me") + C(c1=("bash", {"command": "echo hi"})), T("ok"))
         meanwhile: list[tuple[int, int]] = []
 
@@ -222,7 +222,7 @@ class TestListening:
         assert set(meanwhile) == {(0, 0)}
 
     async def test_calls_listeners_are_awaited_too(self) -> None:
-        """A-30: listeners of a call are awaited one after the other before its tool starts."""
+        """A-30: listeners of a call are awaited one after another before its tool starts."""
         order: list[str] = []
         w = await watched(C(note={"text": "ran"}), T("ok"), tools=[noted(order)])
 
@@ -241,7 +241,7 @@ class TestListening:
 class TestListenerThatRaises:
     @pytest.mark.parametrize("name", REFERENCE)
     async def test_of_every_event(self, name: str) -> None:
-        """A-32: the run ends with one error that is the exception, and every call has a result."""
+        """A-32: the run ends with the exception as its only error, and every call has a result."""
         ran: list[str] = []
         w = await watched(
             T("let me") + C(c1=("note", {"text": "1"}), c2=("note", {"text": "2"})),
@@ -251,7 +251,7 @@ class TestListenerThatRaises:
         broke = RuntimeError("listener broke")
 
         async def broken(event: Event) -> None:
-            # Not for the first message: a call has to be there.
+            # Not for the first message, because a call must exist.
             if getattr(getattr(event, "message", None), "role", "") != "user":
                 raise broke
 
@@ -274,7 +274,7 @@ class TestListenerThatRaises:
         assert await w.stored() == transcript(w.session.messages)
 
     async def test_error_listener(self) -> None:
-        """A-33: everybody who waits gets the run's own error, not the listener's, and no hang."""
+        """A-33: all waiters get the run's own error, not the error listener's, and do not hang."""
         w = await watched(T("x"))
 
         async def first(event: TextDelta) -> None:

@@ -1,4 +1,4 @@
-"""The contract's execution phase and its limits: each clause with what would break it."""
+"""The contract's execution phase and its limits: each clause with a case that could break it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ class TestResults:
 
         def decide(event: object) -> object:
             if event.call_id == "c3":
-                # It is heard after this decision, as it comes in the next turn of the event loop.
+                # It is received after this decision, because it arrives in the next turn of the event
+                # loop.
                 asyncio.get_running_loop().call_soon(w.session.send, "STEER")
                 return {"deny": "no"}
             return None
@@ -61,7 +62,7 @@ class TestResults:
         assert ran == ["1"]
 
     async def test_none_before_all_have_ended(self) -> None:
-        """A-56, A-58: results of refused calls, too, wait for the slowest tool of the step."""
+        """A-56, A-58: even results of refused calls wait for the slowest tool of the step."""
         slow = Slow()
         w = await watched(C(c1=("nope", {}), c2=("slow", {})), T("ok"), tools=[slow.tool])
         w.session.send("go")
@@ -77,7 +78,7 @@ class TestResults:
         ]
 
     async def test_failure_waits_for_the_others(self) -> None:
-        """A-56, A-57: a tool that fails at once stops no slow one, and its result is not told earlier."""
+        """A-56, A-57: a tool that fails at once stops no slow one, and its result comes no earlier."""
         slow = Slow()
 
         @tool
@@ -99,7 +100,7 @@ class TestResults:
         ]
 
     async def test_started_only_when_all_are_decided(self) -> None:
-        """A-50, A-55: an approved tool does not start while a later call is still undecided."""
+        """A-50, A-55: an approved tool does not start while a later call is undecided."""
         ran: list[str] = []
         w = await watched(
             C(c1=("note", {"text": "1"}), c2=("note", {"text": "2"})), T("ok"), tools=[noted(ran)]
@@ -142,7 +143,7 @@ class TestContext:
         assert w.turn_end.undelivered == ("more",)
 
     async def test_runtime_of_the_session(self) -> None:
-        """A-59: tools work in the session's runtime, where it has one of its own."""
+        """A-59: tools work in the session's runtime if it has one."""
         theirs, own = FakeRuntime({"where": "the agent's"}), FakeRuntime({"where": "the session's"})
         model = ScriptedModel([C(c1=("bash", {"command": "where"})), T("ok")])
         agent = Agent(model, tools=[BashTool], runtime=theirs)
@@ -154,14 +155,14 @@ class TestContext:
 
 class TestLimits:
     async def test_names_that_differ_by_case(self) -> None:
-        """A-61: only a name that is the same is a duplicate, wherever it stands in the list."""
+        """A-61: only an identical name is a duplicate, at any position in the list."""
         agent = Agent(ScriptedModel([]), tools=[noted([], "note"), noted([], "Note")])
         assert [t.name for t in agent.tools] == ["note", "Note"]
         with pytest.raises(DuplicateToolError, match=r'^Duplicate tool name: "note"'):
             Agent(ScriptedModel([]), tools=[noted([], "note"), BashTool, noted([], "note")])
 
     async def test_exactly_two_steps(self) -> None:
-        """A-62: the exact order of two steps and no third; no error, and waiting returns."""
+        """A-62: the exact order of two steps without a third; there is no error, and waiting returns."""
         w = await watched(
             C(c1=("note", {})), C(c2=("note", {})), C(c3=("note", {})), tools=[noted([])], max_steps=2
         )
@@ -180,7 +181,7 @@ class TestLimits:
         assert len(w.model.requests) == 2
 
     async def test_follow_ups_do_not_count_anew(self) -> None:
-        """A-62, A-63: steps are counted over all messages of a run; the one too many gets another run."""
+        """A-62, A-63: steps count over all messages of a run; a message beyond them gets a new run."""
         w = await watched(T("A"), T("B"), T("C"), send_mode="queue", max_steps=2)
         for text in ("1", "2", "3"):
             w.session.send(text)
@@ -204,7 +205,7 @@ class TestLimits:
 
     @pytest.mark.parametrize("mode", ["steer", "queue"])
     async def test_what_waits_when_the_steps_are_used_up(self, mode: str) -> None:
-        """A-63: the run says `max_steps`, and a message of either mode starts the next one."""
+        """A-63: the run ends with `max_steps`, and a waiting message of either mode starts the next."""
         slow = Slow()
         w = await watched(C(c1=("slow", {})), T("heard you"), tools=[slow.tool], max_steps=1)
         w.session.send("go")
@@ -217,7 +218,7 @@ class TestLimits:
         assert w.prompt(2) == ['user "go"', 'assistant ""+c1', 'result c1 ok "done"', 'user "waits"']
 
     async def test_steering_during_the_last_reply(self) -> None:
-        """A-63: what steers a text reply that was the last one allowed gets a run of its own."""
+        """A-63: a steering message during the last allowed text reply gets its own run."""
         w = await watched(T("A"), T("B"), max_steps=1)
         w.session.on("text_delta", lambda e: w.session.steer("S") if e.delta == "A" else None)
         assert [s for s in await w.say("go") if s.startswith(("user", "turn_end"))] == [
@@ -228,7 +229,7 @@ class TestLimits:
         ]
 
     async def test_several_that_wait(self) -> None:
-        """A-63: with a step a run, every message that waits still gets its turn, steering first."""
+        """A-63: with one step per run, each waiting message still gets its turn, steering first."""
         slow = Slow()
         w = await watched(C(c1=("slow", {})), T("A"), T("B"), tools=[slow.tool], max_steps=1)
         w.session.send("go")

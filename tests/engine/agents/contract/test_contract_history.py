@@ -1,4 +1,4 @@
-"""The contract's agents, sessions and stores: each clause with what would break it."""
+"""The contract's agents, sessions and stores: each clause with a case that could break it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ..script import Slow, Watched, noted, transcript, watched
 
 class TestCreating:
     async def test_stores_are_told_apart(self) -> None:
-        """A-1: an agent's store is its own: another agent does not know its sessions."""
+        """A-1: each agent has its own store, so another agent does not know its sessions."""
         one, two = Agent(ScriptedModel([T("x")])), Agent(ScriptedModel([]))
         await (await one.create_session("s")).prompt("go")
         assert await one.store.exists("s")
@@ -35,7 +35,7 @@ class TestCreating:
             await two.resume_session("s")
 
     async def test_hundred_steps(self) -> None:
-        """A-1, A-62: without another limit a run has a hundred model calls and no more."""
+        """A-1, A-62: by default a run has at most a hundred model calls."""
         model = ScriptedModel(lambda messages: C(note={}))
         agent = Agent(model, tools=[noted([])])
         session = await agent.create_session()
@@ -43,14 +43,14 @@ class TestCreating:
         assert len(model.requests) == 100
 
     async def test_working_directory(self, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A-1: without a runtime, tools work on this machine, where the process is."""
+        """A-1: without a runtime, tools work on this machine, in the process's directory."""
         monkeypatch.chdir(tmp_path)
         w = await watched(C(c1=("bash", {"command": "pwd"})), T("ok"))
         assert isinstance(w.agent.runtime, LocalRuntime)
         assert f'result c1 ok "{tmp_path.resolve()}\n"' in await w.say("go")
 
     async def test_taken_id_leaves_the_store_alone(self) -> None:
-        """A-4: who asks for an id that is taken changes nothing; the conversation can be resumed."""
+        """A-4: requesting a taken id changes nothing, and the conversation can be resumed."""
         agent = Agent(ScriptedModel([T("Hello"), T("Again")]))
         await (await agent.create_session("x")).prompt("Hi")
         with pytest.raises(SessionExistsError):
@@ -60,7 +60,7 @@ class TestCreating:
         assert len(await agent.store.load("x")) == 4
 
     async def test_not_stored_until_something_is_said(self) -> None:
-        """A-10: waiting on and closing a session that nobody used stores nothing either."""
+        """A-10: waiting on and closing an unused session stores nothing either."""
         agent = Agent(ScriptedModel([]))
         async with await agent.create_session("quiet") as session:
             await session.wait_for_idle()
@@ -71,7 +71,7 @@ class TestCreating:
 
 class TestResuming:
     async def test_history_without_existence(self) -> None:
-        """A-6: only a session without history that does not exist either cannot be resumed."""
+        """A-6: only a session that has no history and does not exist cannot be resumed."""
 
         class Forgetful(InMemorySessionStore):
             async def exists(self, session_id: str) -> bool:
@@ -83,7 +83,7 @@ class TestResuming:
         assert transcript(session.messages) == ['user "Hi"']
 
     async def test_by_another_agent(self) -> None:
-        """A-7: another agent on the same store goes on, with exactly what was said as prompt."""
+        """A-7: another agent on the same store continues with exactly the stored messages as prompt."""
         store = InMemorySessionStore()
         first = Agent(ScriptedModel([T("Hello back")]), store=store)
         await (await first.create_session("sess-1")).prompt("Hi")
@@ -98,7 +98,7 @@ class TestResuming:
         )
 
     async def test_mode_of_a_resumed_session(self) -> None:
-        """A-8: a resumed session may have a mode of its own, and without one has the agent's."""
+        """A-8: a resumed session can have its own mode; by default it has the agent's."""
         store = InMemorySessionStore()
         await store.append("s", UserMessage(text="0"))
         prompts: list[int] = []
@@ -117,7 +117,7 @@ class TestResuming:
 
 class TestStore:
     async def test_sessions_are_kept_apart(self) -> None:
-        """A-9: what is appended under one id exists under no other, in the order it was appended."""
+        """A-9: messages exist only under the id they were appended to, in the order of appending."""
         store = InMemorySessionStore()
         said: list[Message] = [
             UserMessage(text="1"),
@@ -132,13 +132,13 @@ class TestStore:
         assert not await store.exists("c")
 
     async def test_loading_creates_nothing(self) -> None:
-        """A-9: asking for an unknown session does not make it exist."""
+        """A-9: loading an unknown session does not create it."""
         store = InMemorySessionStore()
         await store.load("x")
         assert not await store.exists("x")
 
     async def test_history_that_was_loaded(self) -> None:
-        """A-9, A-12: what a store gave a session is not what `session.messages` hands out."""
+        """A-9, A-12: `session.messages` is a copy of the messages that the store returned."""
         store = InMemorySessionStore()
         call = ProposedCall(call_id="c", name="bash", args={"deep": {"a": [1]}})
         await store.append("s", AssistantMessage(tool_calls=(call,)))
@@ -149,7 +149,7 @@ class TestStore:
         assert w.model.requests[0].messages[0].tool_calls[0].args == {"deep": {"a": [1]}}
 
     async def test_messages_of_the_turns_end(self) -> None:
-        """A-9, A-12: what is done to a turn's end changes neither the store nor the next prompt."""
+        """A-9, A-12: changes to a turn end's messages affect neither the store nor the next prompt."""
         w = await watched(C(c1=("bash", {"command": "echo hi"})), T("ok"), T("ok"))
 
         def change(event: object) -> None:
@@ -166,7 +166,7 @@ class TestStore:
 
 class TestOrder:
     async def test_prompt_and_store(self) -> None:
-        """A-12: each prompt is what the store held when the model was called."""
+        """A-12: each prompt equals the content of the store at the time of the model call."""
         store = InMemorySessionStore()
         held: list[list[str]] = []
 
@@ -187,7 +187,7 @@ class TestOrder:
 
 class TestSending:
     async def test_routed_at_once(self) -> None:
-        """A-70: each message is in its place when `send` returns: started, to steer, or to follow."""
+        """A-70: when `send` returns, a message has started a run, steers it, or is queued."""
         w = await watched(T("A"), T("B"))
         assert w.session.waiting == ()
         w.session.send("go")
@@ -200,7 +200,7 @@ class TestSending:
         assert w.prompt(2)[-1] == 'user "q"'
 
     async def test_starts_by_itself(self) -> None:
-        """A-70: an idle session runs without anybody waiting for it."""
+        """A-70: an idle session runs without a waiter."""
         w = await watched(T("x"))
         ended = asyncio.Event()
         w.session.on("turn_end", lambda e: ended.set())
@@ -211,14 +211,14 @@ class TestSending:
 
     @pytest.mark.parametrize("mode", ["steer", "queue"])
     async def test_idle_session_starts_in_either_mode(self, mode: str) -> None:
-        """A-70: to an idle session the mode means nothing: the message begins a run."""
+        """A-70: for an idle session the mode is irrelevant: the message starts a run."""
         w = await watched(T("x"))
         assert w.session.send("go", mode=mode) is None
         await w.session.wait_for_idle()
         assert w.prompt(1) == ['user "go"']
 
     async def test_never_blocks_while_a_tool_runs(self) -> None:
-        """A-70: sending in either mode while a tool runs returns nothing and starts no second run."""
+        """A-70: sending in either mode while a tool runs returns None and starts no second run."""
         slow = Slow()
         w = await watched(C(c1=("slow", {})), T("A"), T("B"), tools=[slow.tool])
         w.session.send("go")

@@ -1,4 +1,4 @@
-"""The table of models by URL: each row's key, and the model that an agent makes of it."""
+"""The table of models by URL: the key of each row, and the model that an agent creates for it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestKey:
     @pytest.mark.parametrize(("url", "variables"), CLOUD)
     def test_named(self, url: str, variables: tuple[str, ...]) -> None:
-        """P-120: a row whose key is missing names the variable that it is read from."""
+        """P-120: the error for a missing key names the row's environment variable."""
         with pytest.raises(ModelError) as raised:
             LitellmModel(url).check_environment()
         assert str(raised.value) == (
@@ -35,7 +35,7 @@ class TestKey:
 
     @pytest.mark.parametrize(("url", "variables"), CLOUD)
     def test_found(self, url: str, variables: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-        """P-120: a row's own key is enough, and another provider's is none."""
+        """P-120: the row's own key is sufficient, and another provider's key does not count."""
         for name in VARIABLES - set(variables):
             monkeypatch.setenv(name, "k")
         with pytest.raises(ModelError, match="needs a key"):
@@ -49,14 +49,14 @@ class TestKey:
         "url", ["ollama://localhost:11434/qwen3:8b", "ollama://localhost:11434/llama3.2"]
     )
     def test_none_needed(self, url: str) -> None:
-        """P-120: the rows of one's own machine need no key."""
+        """P-120: models on one's own machine need no key."""
         LitellmModel(url).check_environment()
 
 
 class TestAgent:
     @pytest.mark.parametrize("url", [*(url for url, _ in CLOUD), "ollama://localhost:11434/qwen3:8b"])
     def test_by_url(self, url: str) -> None:
-        """P-120: an agent takes each row as its model, and asks nobody for it yet."""
+        """P-120: an agent accepts each row as its model, without needing the key yet."""
         model = Agent(url).model
         assert isinstance(model, LitellmModel)
         assert model.name == url

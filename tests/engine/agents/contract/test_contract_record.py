@@ -1,4 +1,4 @@
-"""The contract's audit record: what a hub writes down of calls whose arguments somebody changed."""
+"""The contract's audit record: the events that a hub stores for calls with changed arguments."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..script import noted
 
 
 def recorded(hub: Hub, session: str) -> list[JournalEvent]:
-    """What the journal's file holds, read by a connection of its own."""
+    """Return the content of the journal's file, read over a separate connection."""
     return list(open_reader(hub.database).events(session))
 
 
@@ -47,7 +47,7 @@ class TestOverriddenArguments:
         assert model.requests[1].messages[2].text == "noted effective"
 
     async def test_of_an_operator(self, hub: Hub) -> None:
-        """A-45: what an operator changed while approving is recorded beside what the model wrote."""
+        """A-45: an operator's edit during approval is recorded besides the model's arguments."""
         ran: list[str] = []
         model = ScriptedModel([C(c1=("note", {"text": "original"})), T("ok")])
         rules = compile_rules("require human-approval before note")

@@ -1,4 +1,4 @@
-"""Sending to a run that is under way, where the statements say more than one example shows."""
+"""Sending to a run in progress, where the clauses say more than one example shows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..script import SKIPPED, Slow, noted, watched
 
 class TestWaiting:
     async def test_success_is_shared(self) -> None:
-        """A-71: everybody who waits returns when the run has settled, and not before."""
+        """A-71: all waiters return when the run has settled, and not before."""
         slow = Slow()
         w = await watched(C(slow={}), T("ok"), tools=[slow.tool])
         w.session.send("go")
@@ -26,7 +26,7 @@ class TestWaiting:
         assert w.session.status == "idle"
 
     async def test_failure_is_told_once(self) -> None:
-        """A-71: a failed run has settled, too; who waits afterwards returns at once."""
+        """A-71: a failed run has also settled, so later waiters return at once."""
         w = await watched(ERR("boom"))
         w.session.send("go")
         with pytest.raises(RuntimeError, match="boom"):
@@ -46,7 +46,7 @@ class TestDecisionThatWasReturned:
         ],
     )
     async def test_stands(self, answer: object, shown: str) -> None:
-        """A-75, A-78: whatever was decided when the message came is done; only the rest is skipped."""
+        """A-75, A-78: a decision made before the message arrived applies; later calls are skipped."""
         calls = C(c1=("note", {"text": "1"}), c2=("note", {"text": "2"}))
         w = await watched(calls, T("ok"), tools=[noted([])])
 
@@ -73,7 +73,7 @@ class TestDecisionThatWasReturned:
         assert ran == []
 
     async def test_unknown_tools_among_the_skipped(self) -> None:
-        """A-58, A-76: a call to a tool that does not exist says so, though the rest is skipped."""
+        """A-58, A-76: a call to an unknown tool is reported as such, even if the others are skipped."""
         calls = T("x") + C(c1=("note", {}), c2=("nope", {}), c3=("note", {}))
         w = await watched(calls, T("ok"), tools=[noted([])])
         w.session.on("text_delta", lambda e: w.session.send("S") if e.delta == "x" else None)
@@ -86,7 +86,7 @@ class TestDecisionThatWasReturned:
 
 class TestLastReply:
     async def test_all_that_steers_then_one_that_queues(self) -> None:
-        """A-81: at the end of a reply every steering message joins at once, the queue waits its turn."""
+        """A-81: at the end of a reply all steering messages join at once; queued ones wait their turn."""
         w = await watched(T("A"), T("B"), T("C"))
 
         def say_more(event: TextDelta) -> None:
@@ -106,7 +106,7 @@ class TestLastReply:
 class TestSignalOfALaterMessage:
     @pytest.mark.parametrize("mode", ["queue", "steer"])
     async def test_is_ignored(self, mode: str) -> None:
-        """A-85: setting it stops neither the run it joined nor the reply to its own message."""
+        """A-85: a later message's signal stops neither the run it joined nor its own reply."""
         slow = Slow()
         w = await watched(C(c1=("slow", {})), T("A"), T("B"), tools=[slow.tool])
         later = AbortSignal()
@@ -121,7 +121,7 @@ class TestSignalOfALaterMessage:
         assert 'user "more"' in w.prompt(2 if mode == "steer" else 3)
 
     async def test_of_a_message_whose_run_is_over(self) -> None:
-        """A-85: a signal that is set when its run has ended stops no other run."""
+        """A-85: a signal that is set after its run has ended stops no other run."""
         slow, first = Slow(), AbortSignal()
         w = await watched(T("A"), C(slow={}), T("B"), tools=[slow.tool])
         w.session.send("go", abort=first)
@@ -136,7 +136,7 @@ class TestSignalOfALaterMessage:
 
 class TestFailure:
     async def test_both_queues(self) -> None:
-        """A-84: what steered and what was queued is handed back, and the next prompt has none of it."""
+        """A-84: steering and queued messages are handed back and are not in the next prompt."""
         w = await watched(T("x") + ERR("boom"), T("recovered"))
 
         def say_more(event: TextDelta) -> None:

@@ -1,4 +1,4 @@
-"""Models through litellm, against a real server on loopback."""
+"""Models through litellm, with a real server on loopback."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ KEYS = (
 
 @pytest.fixture(autouse=True)
 def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody's real keys."""
+    """Remove real keys from the environment."""
     for key in KEYS:
         monkeypatch.delenv(key, raising=False)
 
@@ -74,7 +74,7 @@ async def talk(
     tools: Sequence[ModelTool] = (BashTool,),
     gate: object = None,
 ) -> Watched:
-    """A session that says `texts` to the server, one turn each."""
+    """Return a session that sends `texts` to the server, one turn each."""
     model = LitellmModel(name, api_base=server.base_url, max_retries=0)
     agent = Agent(model, tools=tools, system_prompt="Be brief.")
     w = Watched(agent, await agent.create_session(gate=gate))
@@ -90,7 +90,7 @@ def serve(*answers: Answer) -> OpenAIServer:
 class TestReply:
     @pytest.mark.slow
     async def test_text(self) -> None:
-        """A reply of text streams; the request carries prompt, tools and the wish for usage."""
+        """A text reply streams; the request has prompt, tools and the option for usage."""
         with serve(says("Hel", "lo")) as server:
             w = await talk(server, "Hi")
         assert w.seen == [
@@ -109,7 +109,7 @@ class TestReply:
         assert request.body["tools"][0]["function"]["name"] == "bash"
 
     async def test_calls(self) -> None:
-        """Several calls in pieces run, and their results go back with their ids."""
+        """Several calls in pieces run, and their results are sent back with their ids."""
         with serve(
             [
                 chunk({"content": "let me"}),
@@ -130,7 +130,7 @@ class TestReply:
 
     @pytest.mark.slow
     async def test_broken_arguments(self) -> None:
-        """The model can correct arguments that were no JSON."""
+        """The model can correct arguments that were not JSON."""
         with serve(
             [begins_call(0, "a", "bash", '{"command": "rm'), *ends("tool_calls")],
             [begins_call(0, "b", "bash", '{"command": "echo ok"}'), *ends("tool_calls")],
@@ -142,7 +142,7 @@ class TestReply:
         assert not any(isinstance(e, ToolProgress) and e.call_id == "a" for e in w.events)
 
     async def test_reasoning(self) -> None:
-        """Part 2: reasoning is told as it streams, and neither stored nor sent back."""
+        """Part 2: reasoning is reported while it streams, but neither stored nor sent back."""
         with serve([*thinks("hm, ", "well"), *says("Hello")], says("Bye")) as server:
             w = await talk(server, "Hi", "go on")
         thought = [e.delta for e in w.events if isinstance(e, ReasoningDelta)]
@@ -151,7 +151,7 @@ class TestReply:
         assert "hm" not in json.dumps(server.requests[1].body)
 
     async def test_calls_run_together(self) -> None:
-        """A-55, A-56: calls of one reply run side by side, and their results go back in its order."""
+        """A-55, A-56: calls of one reply run concurrently, and their results are sent in its order."""
         met = asyncio.Barrier(2)
 
         @tool
@@ -177,7 +177,7 @@ class TestReply:
 
     @pytest.mark.parametrize("broken", ['{"command": "rm', "rm -rf /", '["rm"]', '{"cmd": "rm"}', "null"])
     async def test_malformed_arguments(self, broken: str) -> None:
-        """A-128: senseless arguments reach neither gate nor tool; the model reads what is wrong."""
+        """A-128: invalid arguments reach neither gate nor tool; the model reads the fault."""
         gate = Log()
         with serve(
             [begins_call(0, "a", "bash", broken[:4]), goes_on(0, broken[4:]), *ends("tool_calls")],
@@ -192,10 +192,10 @@ class TestReply:
 
 
 class TestUsage:
-    """Tokens and dollars, as the provider counts and litellm's price list says."""
+    """Tokens as the provider counts them, and dollars by litellm's price list."""
 
     async def test_of_a_known_model(self) -> None:
-        """A-27, part 2: tokens, cached ones among them, and their cost, added up over a session."""
+        """A-27, part 2: tokens, including cached ones, and their cost are summed up over a session."""
         with serve(says("one"), says("two", cached=4)) as server:
             w = await talk(server, "a", "b", name="openai/gpt-4o")
         first, second = [e.usage for e in w.events if isinstance(e, StepEvent)]
@@ -207,7 +207,7 @@ class TestUsage:
         assert w.session.usage == first + second
 
     async def test_of_a_model_without_prices(self, capfd: pytest.CaptureFixture[str]) -> None:
-        """Part 2: a model that is on no price list costs 0, without a word about it."""
+        """Part 2: a model without a price costs 0, without any output about it."""
         with serve(says("one")) as server:
             w = await talk(server, "a")
         assert w.session.usage == Usage(input=11, output=7)
@@ -252,7 +252,7 @@ class TestFailure:
 
     @pytest.mark.parametrize("status", [400, 401, 404, 429, 500, 503])
     async def test_refusal(self, status: int) -> None:
-        """A-90, A-91: the provider's refusal is the error, and nothing of a reply is stored."""
+        """A-90, A-91: the provider's refusal is the error, and nothing of the reply is stored."""
         with serve(Refusal(status, "not today, sorry")) as server:
             w = await talk(server)
             w.session.send("go")
@@ -262,7 +262,7 @@ class TestFailure:
         assert await w.stored() == ['user "go"']
 
     async def test_nobody_there(self) -> None:
-        """A-90: a server that does not answer at all is an error, and the session can go on."""
+        """A-90: an unreachable server is an error, and the session stays usable."""
         with serve() as server:
             base = server.base_url
         agent = Agent(LitellmModel("openai/gpt-x", api_base=base, max_retries=0))
@@ -284,7 +284,7 @@ class TestFailure:
         ids=["error", "cut", "end", "no finish", "no json"],
     )
     async def test_amid_the_reply(self, broken: list[Piece]) -> None:
-        """A-92: whatever goes wrong amid a reply, its text is handed over and its calls never run."""
+        """A-92: after any failure during a reply, its text is in the error and its calls never run."""
         gate = Log()
         call = begins_call(0, "a", "bash", '{"command": "true"}')
         with serve([chunk({"content": "par"}), call, *broken], says("fine")) as server:
@@ -300,7 +300,7 @@ class TestFailure:
         assert [m["role"] for m in server.requests[1].body["messages"]] == ["system", "user", "user"]
 
     async def test_abort_closes_the_connection(self) -> None:
-        """A-95: aborting amid a reply keeps the text and needs no more of the stream."""
+        """A-95: aborting during a reply keeps the text and reads no more of the stream."""
         with serve([chunk({"content": str(n)}) for n in range(2000)]) as server:
             w = await talk(server)
             w.session.on("text_delta", lambda e: w.session.abort() if e.delta == "3" else None)
@@ -321,7 +321,7 @@ class TestKeys:
         ],
     )
     async def test_missing(self, name: str, variable: str) -> None:
-        """A missing key is named before anything is sent."""
+        """A missing key is reported before anything is sent."""
         with pytest.raises(ModelError, match=f"{variable}$"):
             LitellmModel(name).check_environment()
         agent = Agent(name)
@@ -340,7 +340,7 @@ class TestKeys:
         assert server.requests[0].headers["authorization"] == "Bearer k-1"
 
     async def test_given(self) -> None:
-        """A key that is given is used."""
+        """A given key is used."""
         model = LitellmModel("openai/gpt-4o", api_key="k-2")
         model.check_environment()
 
@@ -350,13 +350,13 @@ class TestKeys:
         LitellmModel("openai/gpt-x", api_base=base).check_environment()
 
     def test_elsewhere_needs_one(self) -> None:
-        """A server elsewhere needs one, whatever its name pretends."""
+        """A server elsewhere needs a key, whatever its name looks like."""
         for base in ("http://localhost.example.org/v1", "http://10.0.0.1/v1"):
             with pytest.raises(ModelError, match="OPENAI_API_KEY"):
                 LitellmModel("openai/gpt-x", api_base=base).check_environment()
 
     def test_base_from_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A base in the environment counts like a given one."""
+        """A base URL in the environment is equivalent to a given one."""
         monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:1/v1")
         LitellmModel("openai/gpt-x").check_environment()
         monkeypatch.setenv("OPENAI_API_BASE", "http://example.org/v1")
@@ -368,7 +368,7 @@ class TestKeys:
         LitellmModel("ollama://localhost:11434/llama3.2").check_environment()
 
     def test_unknown_provider(self, capfd: pytest.CaptureFixture[str]) -> None:
-        """A provider nobody knows is an error that says how to write one, and litellm stays silent."""
+        """An unknown provider is an error with the expected form, and litellm prints nothing."""
         with pytest.raises(InvalidModelUrlError, match="unknown provider; write provider/model"):
             LitellmModel("foo/bar").check_environment()
         assert capfd.readouterr() == ("", "")
@@ -378,7 +378,7 @@ class TestSilence:
     async def test_nothing_on_the_terminal(
         self, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
     ) -> None:
-        """A failing call writes nothing on the screen it would disturb."""
+        """A failing call writes nothing to the terminal or the log."""
         caplog.set_level(logging.INFO)
         with serve(Refusal(500, "overloaded")) as server:
             w = await talk(server)
@@ -392,7 +392,7 @@ class TestSilence:
 @pytest.mark.slow
 class TestProjectsEnvironment:
     def test_no_file_says_where_keys_go(self, tmp_path: Path) -> None:
-        """A `.env` of the project in whose `.venv` everything is installed sets no variables."""
+        """A `.env` file of the project whose `.venv` has the packages does not set variables."""
         spec = find_spec("litellm")
         assert spec is not None
         assert spec.origin is not None

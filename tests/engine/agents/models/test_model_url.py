@@ -36,7 +36,7 @@ class TestReadable:
         ],
     )
     def test_target(self, name: str, target: ModelTarget) -> None:
-        """P-120, P-122: each URL is litellm's model, base and key."""
+        """P-120, P-122: each URL gives litellm's model, base and key."""
         assert parse_model_name(name) == target
 
 
@@ -56,7 +56,7 @@ class TestTable:
         ],
     )
     def test_row(self, url: str, model: str, base: str | None) -> None:
-        """P-120: every row of the table, and litellm sends it to the provider that it names."""
+        """P-120: litellm sends each row of the table to the provider that it names."""
         target = parse_model_name(url)
         assert (target.model, target.api_base) == (model, base)
         litellm = importlib.import_module("litellm")
@@ -83,7 +83,7 @@ class TestGenai:
         ],
     )
     def test_provider(self, url: str, model: str) -> None:
-        """P-120: the scheme that names no provider: the model's name says whose it is."""
+        """P-120: for the scheme without a provider, the model's name determines the provider."""
         target = parse_model_name(f"{url}?temperature=0.5")
         assert target == ModelTarget(model, temperature=0.5)
         provider, name = model.split("/", 1)
@@ -94,18 +94,18 @@ class TestGenai:
         ["qwen3:8b", "gpt-oss:20b", "gpt-oss-20b", "deepseek-r1:8b", "ollama::x", "groq::", "optimus"],
     )
     def test_no_guess(self, model: str) -> None:
-        """P-123: a model that could be anybody's is refused, with what to write instead."""
+        """P-123: an ambiguous model name is refused, with the form to use instead."""
         with pytest.raises(InvalidModelUrlError, match="does not say whose model it is") as raised:
             parse_model_name(f"genai://{model}")
         assert "Write provider/model, or ollama://host:port/model" in str(raised.value)
 
     def test_no_model(self) -> None:
-        """P-123: there must be one."""
+        """P-123: a URL without a model is refused."""
         with pytest.raises(InvalidModelUrlError, match="'genai://': missing model"):
             parse_model_name("genai://")
 
     def test_key(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """P-123: a key that is missing is named before anything is sent."""
+        """P-123: a missing key is reported before anything is sent."""
         for name in ("COHERE_API_KEY", "CO_API_KEY"):
             monkeypatch.delenv(name, raising=False)
         model = LitellmModel("genai://command-r")
@@ -134,13 +134,13 @@ class TestUnreadable:
         ],
     )
     def test_message(self, name: str, message: str) -> None:
-        """P-123: what is wrong is named."""
+        """P-123: the error names the fault."""
         with pytest.raises(InvalidModelUrlError, match=message):
             parse_model_name(name)
 
     @pytest.mark.parametrize("name", ["openai://sk-secret@gpt-4o", "ollama://sk-secret@box/m"])
     def test_key_in_the_name(self, name: str) -> None:
-        """P-122: a key in a name is refused, and not repeated."""
+        """P-122: a key in a name is refused and not repeated in the error."""
         with pytest.raises(InvalidModelUrlError, match="a key does not belong in a name") as raised:
             parse_model_name(name)
         assert "sk-secret" not in str(raised.value)
@@ -149,16 +149,16 @@ class TestUnreadable:
 class TestParameters:
     @pytest.mark.parametrize("text", ["nan", "inf", "-1", "-inf"])
     def test_no_temperature(self, text: str) -> None:
-        """P-122: a temperature is a number that a provider can take."""
+        """P-122: a temperature must be a number that a provider accepts."""
         with pytest.raises(InvalidModelUrlError, match="number from 0"):
             parse_model_name(f"openai://gpt-4o?temperature={text}")
 
     def test_no_variable(self) -> None:
-        """P-122: an empty `api_key_env` names no variable."""
+        """P-122: an empty `api_key_env` is refused."""
         with pytest.raises(InvalidModelUrlError, match="name the environment variable"):
             parse_model_name("openai://gpt-4o?api_key_env=")
 
     def test_ollama_without_port(self) -> None:
-        """P-120: a host alone is asked at Ollama's own port."""
+        """P-120: a host without a port gets Ollama's default port."""
         assert parse_model_name("ollama://box/m").api_base == "http://box:11434"
         assert parse_model_name("ollama://box:80/m").api_base == "http://box:80"

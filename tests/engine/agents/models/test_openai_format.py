@@ -1,4 +1,4 @@
-"""Conversations and replies in OpenAI's shape."""
+"""Conversations and replies in OpenAI's format."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.support.openai_server import Piece, begins_call, chunk, ends, goes_on
 
 
 def read(*pieces: Piece) -> list[Any]:
-    """Everything a reader makes of `pieces`."""
+    """Return all chunks that a reader makes of `pieces`."""
     reader = ReplyReader()
     chunks = [c for piece in pieces for c in reader.read(ReplyPart.model_validate(piece))]
     return [*chunks, *reader.end()]
 
 
 def calls(*pieces: Piece) -> list[tuple[str, str, dict[str, Any], str | None]]:
-    """The calls in `pieces`."""
+    """Return the calls in `pieces`."""
     return [
         (c.call.call_id, c.call.name, c.call.args, c.call.malformed)
         for c in read(*pieces)
@@ -38,7 +38,7 @@ def calls(*pieces: Piece) -> list[tuple[str, str, dict[str, Any], str | None]]:
 
 class TestReply:
     def test_text(self) -> None:
-        """Text comes as it is, then the end with the tokens."""
+        """Text passes unchanged, followed by the end with the tokens."""
         assert read(*says("Hel", "", "lo")) == [
             TextChunk("Hel"),
             TextChunk("lo"),
@@ -46,7 +46,7 @@ class TestReply:
         ]
 
     def test_calls_in_pieces(self) -> None:
-        """Pieces of several calls are put together by index."""
+        """Pieces of several calls are assembled by index."""
         assert calls(
             begins_call(0, "a", "bash", '{"x"'),
             begins_call(1, "b", "note"),
@@ -56,7 +56,7 @@ class TestReply:
         ) == [("a", "bash", {"x": 1}, None), ("b", "note", {"y": 2}, None)]
 
     def test_arguments_as_they_are_written(self) -> None:
-        """Section 9: what is added to a call is told at once, under its place among the reply's calls."""
+        """Section 9: each addition to a call is reported at once, with the call's index in the reply."""
         pieces = (
             begins_call(0, "a", "bash", ""),
             goes_on(0, '{"x"'),
@@ -74,7 +74,7 @@ class TestReply:
         assert [name for _, name, _, _ in calls(*pieces)] == ["bash", "note"]
 
     def test_calls_at_one_index(self) -> None:
-        """Some servers send whole calls, all at index 0: another id is another call."""
+        """Some servers send complete calls, all at index 0: a different id is a different call."""
         assert calls(begins_call(0, "a", "bash", "{}"), begins_call(0, "b", "bash", '{"n": 1}')) == [
             ("a", "bash", {}, None),
             ("b", "bash", {"n": 1}, None),
@@ -87,11 +87,11 @@ class TestReply:
         assert calls(piece, more) == [("a", "bash", {}, None)]
 
     def test_broken_arguments(self) -> None:
-        """Arguments that are no JSON are kept as they are."""
+        """Arguments that are not JSON are kept as text."""
         assert calls(begins_call(0, "a", "bash", '{"x": ')) == [("a", "bash", {}, '{"x": ')]
 
     def test_reasons(self) -> None:
-        """A-27: reasons are the unified ones; calls that end with `stop` are tool calls."""
+        """A-27: reasons are unified, and calls that end with `stop` count as tool calls."""
         reasons = {
             given: read(*says("x", finish=given))[-1].reason
             for given in ("stop", "length", "content_filter", "tool_calls", "eos")
@@ -106,13 +106,13 @@ class TestReply:
         assert read(begins_call(0, "a", "bash"), *ends("stop"))[-1].reason == "tool-calls"
 
     def test_no_tokens(self) -> None:
-        """A-27: what is not counted is 0."""
+        """A-27: a missing count is 0."""
         assert read(chunk({"content": "x"}, "stop"))[-1].usage == Usage()
 
 
 class TestConversation:
     def test_messages(self) -> None:
-        """Every message has its counterpart; broken arguments go back as none."""
+        """Every message has its counterpart; broken arguments are sent back as empty."""
         request = ModelRequest(
             (
                 UserMessage(text="go", by="maria"),

@@ -1,4 +1,4 @@
-"""The other providers of the table, each by its own wire, against a real server on loopback."""
+"""The other providers of the table, each in its own protocol, with a real server on loopback."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:litellm")
 
 
 async def asked(server: WireServer, url: str) -> list[Chunk]:
-    """The reply of the model at `url`, whose base is the server where `url` names none."""
+    """Return the reply of the model at `url`; the server is its base if `url` has none."""
     if url.startswith("ollama"):
         host = server.base_url.removeprefix("http://")
         model = LitellmModel(url.replace("HOST", host))
@@ -47,7 +47,7 @@ class TestReply:
     @pytest.mark.variants
     @pytest.mark.parametrize(("url", "stream", "path"), WIRES, ids=["anthropic", "gemini", "ollama"])
     async def test_text_call_and_usage(self, url: str, stream: Stream, path: str) -> None:
-        """P-120, P-121: text streams, then the call, and the end says why and how many tokens."""
+        """P-120, P-121: text streams, then the call, and the end has the reason and the tokens."""
         with WireServer(stream) as server:
             *told, call, end = await asked(server, url)
         assert [chunk for chunk in told if isinstance(chunk, TextChunk)] == [
@@ -66,7 +66,7 @@ class TestReply:
         assert server.paths == [path]
 
     async def test_cached_tokens_and_cost(self) -> None:
-        """Part 2: what was read from a cache is counted, and costs less."""
+        """Part 2: tokens read from a cache are counted and cost less."""
         with WireServer(anthropic_reply()) as server:
             end = (await asked(server, "anthropic://claude-sonnet-4-5"))[-1]
         assert isinstance(end, Finish)
@@ -74,7 +74,7 @@ class TestReply:
         assert end.usage.cost == pytest.approx(10 * 3e-6 + 4 * 3e-7 + 12 * 15e-6)
 
     async def test_without_prices(self) -> None:
-        """Part 2: a model of one's own machine costs nothing."""
+        """Part 2: a model on one's own machine costs nothing."""
         with WireServer(ollama_reply()) as server:
             end = (await asked(server, "ollama://HOST/qwen3:8b"))[-1]
         assert isinstance(end, Finish)
@@ -89,7 +89,7 @@ class TestIncomplete:
         ids=["anthropic", "ollama"],
     )
     async def test_is_an_error(self, url: str, stream: Stream) -> None:
-        """A-92: a reply whose end never came is an error, and gives no call."""
+        """A-92: a reply without an end is an error and gives no call."""
         with (
             WireServer(stream.cut) as server,
             pytest.raises(ModelError, match="the reply ended before it was complete"),

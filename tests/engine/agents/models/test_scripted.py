@@ -24,13 +24,13 @@ from ..script import watched
 
 
 async def chunks(model: ScriptedModel, *messages: Message) -> list[Chunk]:
-    """One reply."""
+    """Return the chunks of one reply."""
     return [chunk async for chunk in model.stream(ModelRequest(messages))]
 
 
 class TestScript:
     async def test_text_and_calls(self) -> None:
-        """A reply gives its deltas, its calls and its end; each reply uses ten tokens in, five out."""
+        """A reply gives its deltas, calls and end; each reply uses ten tokens in and five out."""
         model = ScriptedModel([T("a", "b") + C(c1=("bash", {"command": "ls"}))])
         text_a, text_b, call, end = await chunks(model)
         assert (text_a, text_b) == (TextChunk("a"), TextChunk("b"))
@@ -39,7 +39,7 @@ class TestScript:
         assert end == Finish("tool-calls", Usage(input=10, output=5))
 
     async def test_ids(self) -> None:
-        """Calls without an id are numbered over the model's life."""
+        """Calls without an id are numbered over the lifetime of the model."""
         model = ScriptedModel([C(bash={}) + C(bash={}), C(bash={})])
         ids = [
             c.call.call_id for c in await chunks(model) + await chunks(model) if isinstance(c, CallChunk)
@@ -47,14 +47,14 @@ class TestScript:
         assert ids == ["call-1", "call-2", "call-3"]
 
     async def test_own_ending(self) -> None:
-        """A reply may end in another way."""
+        """A reply can end with another reason and usage."""
         [end] = await chunks(ScriptedModel([Reply(finish="length", usage=Usage(input=1, output=2))]))
         assert end == Finish("length", Usage(input=1, output=2))
 
 
 class TestPolicy:
     async def test_looks_at_the_conversation(self) -> None:
-        """A function chooses the reply by what was said so far."""
+        """A function chooses the reply by the conversation so far."""
 
         def policy(messages: Sequence[Message]) -> Reply:
             match messages[-1]:

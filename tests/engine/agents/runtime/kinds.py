@@ -1,4 +1,4 @@
-"""The runtimes under one contract: how each is made, and what each cannot do."""
+"""The runtimes under one contract: their creation and their limitations."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ from ..script import until
 
 KINDS = ("local", "sandbox", "just-bash", "vercel", "fake")
 
-# What a runtime truly cannot do of the contract, and why; the contract says what it does instead.
+# Parts of the contract that a runtime cannot support, with the reason; the contract states what it does
+# instead.
 CANNOT = {
     (
         "sandbox",
@@ -50,7 +51,7 @@ CANNOT = {
 }
 CLAUSES = {clause for _, clause in CANNOT}
 
-# How long the sleeps last whose end is looked for: each is known by its length, also to a test beside.
+# Durations of sleeps whose end is checked: each is unique, even across concurrent tests.
 numbers = itertools.count(10_000_000 + 1000 * os.getpid())
 
 
@@ -71,7 +72,7 @@ class Subject:
 async def made(
     kind: str, root: Path, monkeypatch: pytest.MonkeyPatch, *, output_limit: int = 1_048_576
 ) -> AsyncIterator[Subject]:
-    """A runtime of a kind. Skips where this machine cannot have it, and says why."""
+    """Yield a runtime of a kind; skip with the reason if this machine cannot have it."""
     match kind:
         case "local":
             yield Subject(kind, LocalRuntime(root, output_limit=output_limit), process_sleeps)
@@ -94,7 +95,7 @@ async def made(
 
 
 def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment in which the stand-in of Vercel's service lets a client in."""
+    """Set the credentials that the fake Vercel service accepts."""
     monkeypatch.delenv("VERCEL_OIDC_TOKEN", raising=False)
     monkeypatch.setenv("VERCEL_TOKEN", TOKEN)
     monkeypatch.setenv("VERCEL_TEAM_ID", TEAM)
@@ -103,7 +104,7 @@ def credentials(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @functools.cache
 def why_no_sandbox(user: int | None = None) -> str | None:
-    """Return the reason for which no sandbox works here, for `user` if given; `None` where one does."""
+    """Return the reason why no sandbox works here, for `user` if given; `None` if one works."""
     if shutil.which("bwrap") is None:
         return "bubblewrap is missing: apt-get install bubblewrap"
     probe = ["bwrap", "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "/bin/true"]
@@ -116,13 +117,13 @@ def why_no_sandbox(user: int | None = None) -> str | None:
 
 
 def skip_without_sandbox(user: int | None = None) -> None:
-    """Skip a test that needs bubblewrap, started by another user where one is given, where it cannot."""
+    """Skip a test that needs bubblewrap, for the given user, if it does not work here."""
     if reason := why_no_sandbox(user):
         pytest.skip(reason)
 
 
 def process_sleeps(seconds: int) -> bool:
-    """Whether a process of this machine, in whatever namespace, is `sleep <seconds>`."""
+    """Return whether a process on this machine, in any namespace, is `sleep <seconds>`."""
     wanted = f"sleep\0{seconds}\0".encode()
     for process in Path("/proc").iterdir():
         if process.name.isdigit():
@@ -133,21 +134,21 @@ def process_sleeps(seconds: int) -> bool:
 
 
 def is_interpreting(seconds: int = 0) -> bool:
-    """Whether an interpreter of just-bash is at work, on whatever."""
+    """Return whether any interpreter of just-bash is running."""
     return any(thread.name.startswith("just-bash ") for thread in threading.enumerate())
 
 
 class Scripts:
-    """The contract's commands, for the runtime that has scripts for commands.
+    """The contract's commands for the runtime that has scripts as commands.
 
-    It knows the commands by their words; how they end and what they say is bound by the runtime.
+    It knows the commands by their words; the runtime limits their end and output.
     """
 
     def __init__(self) -> None:
         self.sleeping: set[int] = set()
 
     async def __call__(self, call: FakeCall) -> ExecResult | int | str | None:
-        """Play each of a command's parts; the last one's exit code counts."""
+        """Play each part of a command; the last exit code counts."""
         code: ExecResult | int | str | None = 0
         for part in call.command.split("; "):
             code = await self._play(part.split(), call)

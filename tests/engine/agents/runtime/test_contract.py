@@ -1,4 +1,4 @@
-"""What every runtime does alike (A-100 … A-109), and what one does instead of what it cannot."""
+"""The behaviour of all runtimes (A-100 … A-109), and the replacement where one lacks a feature."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def subject(
 async def small(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[Subject]:
-    """A runtime that keeps a thousand bytes a stream."""
+    """A runtime that keeps a thousand bytes per stream."""
     async with made(request.param, tmp_path, monkeypatch, output_limit=1000) as subject:
         yield subject
 
@@ -42,11 +42,11 @@ class TestExitCode:
         assert (result.exit_code, result.signal, result.truncated) == (code, None, False)
 
     async def test_unknown_command_is_named(self, subject: Subject) -> None:
-        """A-100: who reads 127 also reads what was not found."""
+        """A-100: the output for exit code 127 names the missing command."""
         assert "no-such-command" in (await subject.runtime.exec("no-such-command")).stderr
 
     async def test_signal(self, subject: Subject) -> None:
-        """A-100: a killing signal is 128 plus its number, and noted by who is told of it."""
+        """A-100: a killing signal gives 128 plus its number, and is reported if the runtime knows it."""
         result = await subject.runtime.exec("kill -9 $$")
         if not subject.can("signals"):
             assert (result.exit_code, result.signal) == (127, None)
@@ -64,21 +64,21 @@ class TestDirectory:
         assert (await subject.runtime.exec("pwd")).stdout == f"{subject.runtime.cwd}\n"
 
     async def test_given(self, subject: Subject) -> None:
-        """A-101: a call's directory goes before the runtime's, and a relative one starts there."""
+        """A-101: a call's directory overrides the runtime's, and a relative one starts there."""
         await subject.runtime.write_file("sub/file", "")
         for given in ("sub", str(subject.runtime.cwd / "sub")):
             result = await subject.runtime.exec("pwd", cwd=given)
             assert result.stdout == f"{subject.runtime.cwd}/sub\n"
 
     async def test_for_one_call(self, subject: Subject) -> None:
-        """A-101: neither a call's directory nor a `cd` stays for the next call."""
+        """A-101: neither a call's directory nor a `cd` affects the next call."""
         await subject.runtime.write_file("sub/file", "")
         await subject.runtime.exec("true", cwd="sub")
         await subject.runtime.exec("cd sub")
         assert (await subject.runtime.exec("pwd")).stdout == f"{subject.runtime.cwd}\n"
 
     async def test_missing(self, subject: Subject) -> None:
-        """A-101: a directory that does not exist is named, and nothing runs."""
+        """A-101: the error names a missing directory, and nothing runs."""
         message = f"Working directory does not exist: {subject.runtime.cwd}/gone"
         with pytest.raises(AgentRuntimeError) as raised:
             await subject.runtime.exec("echo x > ran", cwd="gone")
@@ -89,25 +89,25 @@ class TestDirectory:
 
 class TestOutput:
     async def test_both_streams(self, subject: Subject) -> None:
-        """A-100: stdout and stderr come apart."""
+        """A-100: stdout and stderr are separate."""
         result = await subject.runtime.exec("echo out; echo err >&2")
         assert (result.stdout, result.stderr) == ("out\n", "err\n")
 
     @pytest.mark.variants
     async def test_capped(self, subject: Subject) -> None:
-        """A-102: a stream is cut at a mebibyte and the result says so; the command runs to its end."""
+        """A-102: a stream is cut at a mebibyte, as the result tells; the command runs to its end."""
         result = await subject.runtime.exec("printf '%3000000s' x; echo short >&2; echo end > end")
         assert (len(result.stdout), result.stderr, result.truncated) == (MIB, "short\n", True)
         assert result.exit_code == 0
         assert await subject.runtime.read_file("end") == "end\n"
 
     async def test_exactly_full(self, subject: Subject) -> None:
-        """A-102: a stream that just fits is whole."""
+        """A-102: a stream of exactly the limit is complete."""
         result = await subject.runtime.exec(f"printf '%{MIB}s' x")
         assert (len(result.stdout), result.truncated) == (MIB, False)
 
     async def test_both_full(self, small: Subject) -> None:
-        """A-102: a command that has filled both streams is killed, where it has not ended by then."""
+        """A-102: a command that has filled both streams is killed unless it has ended."""
         number = next(numbers)
         command = (
             f"printf '%2000s' x; printf '%2000s' x >&2; sleep {number if small.can('stream') else 0}"
@@ -119,12 +119,12 @@ class TestOutput:
             await until(lambda: not small.sleeps(number))
 
     async def test_decoding(self, subject: Subject) -> None:
-        """A-103: what is no UTF-8 becomes replacement characters."""
+        """A-103: bytes that are not UTF-8 become replacement characters."""
         result = await subject.runtime.exec(r"printf '\377\376 a'")
         assert result.stdout == ("\ufffd\ufffd a" if subject.can("bytes") else "\xff\xfe a")
 
     async def test_as_it_comes(self, subject: Subject) -> None:
-        """Output is handed over while the command runs: this one waits for what its reader does."""
+        """Output is passed on while the command runs: this command waits for its reader's reaction."""
         seen: list[bytes] = []
         first = asyncio.Event()
 
@@ -146,14 +146,14 @@ class TestOutput:
         assert b"".join(seen) == b"one\ntwo\n"
 
     async def test_reader_sees_what_is_kept(self, small: Subject) -> None:
-        """A-102: the reader is given what the result holds, not a flood."""
+        """A-102: the reader gets the part that the result keeps, and no more."""
         seen: list[bytes] = []
         result = await small.runtime.exec("printf '%5000s' x", on_data=seen.append)
         assert b"".join(seen).decode() == result.stdout
         assert len(result.stdout) == 1000
 
     async def test_reader_that_raises(self, subject: Subject) -> None:
-        """A reader that raises ends the command, and the call fails with what it raised."""
+        """An exception in the reader ends the command and is raised by the call."""
 
         def on_data(data: bytes) -> None:
             raise RuntimeError("cannot show")
@@ -166,7 +166,7 @@ class TestOutput:
 
     @pytest.mark.slow
     async def test_stray_child(self, subject: Subject) -> None:
-        """A-104: what a command leaves in the background does not hold the call up, and is killed."""
+        """A-104: a background process of a command does not delay the call and is killed."""
         number = next(numbers)
         if subject.kind == "fake":
             assert (await subject.runtime.exec(f"sleep {number} & echo done")).exit_code == 127
@@ -182,7 +182,7 @@ class TestOutput:
 class TestTimeout:
     @pytest.mark.slow
     async def test_ends_everything(self, subject: Subject) -> None:
-        """A-104: too slow a command is ended with everything it started, and says its seconds."""
+        """A-104: a command that exceeds its timeout is ended with all its children; the error says so."""
         number = next(numbers)
         background = subject.can("background")
         command = f"sleep {number} & sleep {number}; true" if background else f"sleep {number}; true"
@@ -193,7 +193,7 @@ class TestTimeout:
 
     @pytest.mark.slow
     async def test_nothing_is_written_afterwards(self, subject: Subject) -> None:
-        """A-104: a command that is over changes no file."""
+        """A-104: a command that has timed out changes no file later."""
         with pytest.raises(RuntimeTimeoutError):
             await subject.runtime.exec(f"sleep {next(numbers)}; echo x > late", timeout=0.2)
         with pytest.raises(FileNotFoundError):
@@ -201,12 +201,12 @@ class TestTimeout:
 
     @pytest.mark.parametrize("seconds", [None, 0])
     async def test_none(self, subject: Subject, seconds: float | None) -> None:
-        """A-104: no timeout, or 0, waits."""
+        """A-104: without a timeout, or with 0, the call waits."""
         assert (await subject.runtime.exec("sleep 0.05; echo x", timeout=seconds)).stdout == "x\n"
 
     @pytest.mark.parametrize("seconds", [-1, float("nan")])
     async def test_nonsense(self, subject: Subject, seconds: float) -> None:
-        """A-104: a timeout that means nothing is an error, and nothing runs."""
+        """A-104: an invalid timeout is an error, and nothing runs."""
         with pytest.raises(ValueError, match="timeout must be seconds from 0"):
             await subject.runtime.exec("echo x > ran", timeout=seconds)
         with pytest.raises(FileNotFoundError):
@@ -215,7 +215,7 @@ class TestTimeout:
 
 class TestAbort:
     async def test_before(self, subject: Subject) -> None:
-        """A-105: an aborted signal keeps the command from running."""
+        """A-105: a signal that is already set prevents the command from running."""
         signal = AbortSignal()
         signal.abort()
         with pytest.raises(RuntimeAbortError, match="The operation was aborted"):
@@ -225,7 +225,7 @@ class TestAbort:
 
     @pytest.mark.variants
     async def test_meanwhile(self, subject: Subject) -> None:
-        """A-105: aborting ends the command and raises."""
+        """A-105: an abort ends the command and raises."""
         number, signal = next(numbers), AbortSignal()
         running = asyncio.create_task(subject.runtime.exec(f"sleep {number}; true", abort=signal))
         await until(lambda: subject.sleeps(number))
@@ -236,7 +236,7 @@ class TestAbort:
 
     @pytest.mark.slow
     async def test_cancelled(self, subject: Subject) -> None:
-        """A-97: cancelling who awaits a command ends it, also when cancelled again."""
+        """A-97: cancelling a waiting call ends its command, even if it is cancelled twice."""
         number = next(numbers)
         running = asyncio.create_task(subject.runtime.exec(f"sleep {number}; true"))
         await until(lambda: subject.sleeps(number))
@@ -249,7 +249,7 @@ class TestAbort:
 
     @pytest.mark.slow
     async def test_at_any_moment(self, subject: Subject) -> None:
-        """A-97: however early the cancellation comes, nothing is left running."""
+        """A-97: a cancellation at any early moment leaves nothing running."""
         seconds = [next(numbers) for _ in range(12)]
         await subject.runtime.exec("true")
         for turns, number in enumerate(seconds):
@@ -262,7 +262,7 @@ class TestAbort:
         await until(lambda: not any(subject.sleeps(number) for number in seconds))
 
     async def test_used_again(self, subject: Subject) -> None:
-        """A-105: a runtime goes on after a command was aborted in it."""
+        """A-105: a runtime stays usable after an aborted command."""
         signal = AbortSignal()
         running = asyncio.create_task(subject.runtime.exec(f"sleep {next(numbers)}; true", abort=signal))
         await asyncio.sleep(0)
@@ -274,17 +274,17 @@ class TestAbort:
 
 class TestInput:
     async def test_empty(self, subject: Subject) -> None:
-        """A-109: a command that reads gets the end of input."""
+        """A-109: a command that reads its input gets the end of input."""
         assert (await subject.runtime.exec("cat; echo end", timeout=30)).stdout == "end\n"
 
     async def test_nul(self, subject: Subject) -> None:
-        """A command that no shell can take is an error."""
+        """A command with a null byte is an error."""
         with pytest.raises(ValueError, match="null byte"):
             await subject.runtime.exec("echo a\0b")
 
     async def test_entities(self, subject: Subject) -> None:
-        """What runs is what was approved, to the letter."""
-        # What `&` leaves behind may or may not have printed by the end, so the words are not compared.
+        """The approved command runs literally."""
+        # Output of the part before `&` may or may not be complete, so the words are not compared.
         result = await subject.runtime.exec("echo a &gt; b")
         assert result.exit_code == 127
         with pytest.raises(FileNotFoundError):
@@ -293,31 +293,31 @@ class TestInput:
 
 class TestFiles:
     async def test_write_and_read(self, subject: Subject) -> None:
-        """A-106, A-107: writing makes directories; relative paths start at the runtime's directory."""
+        """A-106, A-107: writing creates directories; relative paths start at the runtime's directory."""
         await subject.runtime.write_file("a/b/c.txt", "grün\r\n")
         assert await subject.runtime.read_file("a/b/c.txt") == "grün\r\n"
         assert await subject.runtime.read_file(str(subject.runtime.cwd / "a/b/c.txt")) == "grün\r\n"
 
     async def test_written_again(self, subject: Subject) -> None:
-        """A-106: writing replaces all that was there."""
+        """A-106: writing replaces the previous content."""
         await subject.runtime.write_file("a", "long before")
         await subject.runtime.write_file("a", "now")
         assert await subject.runtime.read_file("a") == "now"
 
     async def test_shared_with_commands(self, subject: Subject) -> None:
-        """A-106, A-108: commands and files meet in one place."""
+        """A-106, A-108: commands and file methods work on the same files."""
         await subject.runtime.exec("echo x > made")
         assert await subject.runtime.read_file("made") == "x\n"
 
     async def test_missing(self, subject: Subject) -> None:
-        """A-106: reading what is not there raises, and says which path (A-108)."""
+        """A-106: reading a missing file raises an error with its path (A-108)."""
         with pytest.raises(FileNotFoundError) as raised:
             await subject.runtime.read_file("no/pe")
         if subject.kind != "local":
             assert str(raised.value) == "File not found: no/pe"
 
     async def test_directory(self, subject: Subject) -> None:
-        """A-106: a directory is neither read nor written as a file, and stays."""
+        """A-106: a directory can be neither read nor written as a file, and stays unchanged."""
         await subject.runtime.write_file("dir/file", "x")
         for attempt in (subject.runtime.read_file("dir"), subject.runtime.write_file("dir", "y")):
             with pytest.raises((AgentRuntimeError, OSError)):
@@ -328,7 +328,7 @@ class TestFiles:
 class TestMeanwhile:
     @pytest.mark.variants
     async def test_the_program_goes_on(self, subject: Subject) -> None:
-        """A command that computes or waits leaves the event loop free, and commands run side by side."""
+        """A running command does not block the event loop, and commands run concurrently."""
         await subject.runtime.exec("true")
         before = threading.active_count()
         results = await asyncio.gather(*(subject.runtime.exec(f"sleep 0.2; echo {n}") for n in range(4)))
@@ -338,7 +338,7 @@ class TestMeanwhile:
 
 class TestTable:
     def test_every_row_is_of_a_kind_and_a_clause_that_others_keep(self) -> None:
-        """What a runtime cannot do is the exception: some runtime does it, and a reason is given."""
+        """Each limitation of a runtime has a reason and is supported by another runtime."""
         for (kind, clause), reason in CANNOT.items():
             assert kind in KINDS
             assert reason

@@ -1,4 +1,4 @@
-"""The runtimes' exact numbers and names, as the statements give them."""
+"""Exact numbers and names of the runtimes, as stated in the clauses."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ MIB = 1_048_576
 
 class TestShell:
     async def test_sh(self, tmp_path: Path) -> None:
-        """A-101, G-64: commands go to the shell that rules are read for, whatever a person uses."""
+        """A-101, G-64: commands run in the shell for which rules are read, not in the user's shell."""
         runtime = LocalRuntime(tmp_path)
         assert runtime.shell == "bash"
         assert (await runtime.exec("echo $0 ${BASH_VERSION:+bash}")).stdout == "/bin/bash bash\n"
 
     async def test_reads_as_the_rules_do(self, tmp_path: Path) -> None:
-        """G-64: what is a test and a quoted text to bash is no command, as it would be to dash."""
+        """G-64: a test or quoted text for bash is not run as a command, as it would be in dash."""
         program = tmp_path / "deploy"
         program.write_text("#!/bin/sh\n: > trace\n")
         program.chmod(0o755)
@@ -44,12 +44,12 @@ class TestShell:
         assert (tmp_path / "trace").exists()
 
     async def test_failing_part(self, tmp_path: Path) -> None:
-        """A-100, A-101: a command goes on behind a part that failed; the last exit code counts."""
+        """A-100, A-101: a command continues after a failed part; the last exit code counts."""
         result = await LocalRuntime(tmp_path).exec("false; echo on")
         assert result == ExecResult("on\n", "", 0)
 
     async def test_own_session(self, tmp_path: Path) -> None:
-        """A-104: a command leads a session and a process group of its own, away from the terminal."""
+        """A-104: a command leads its own session and process group, detached from the terminal."""
         result = await LocalRuntime(tmp_path).exec("echo $$; cut -d' ' -f5,6 /proc/$$/stat")
         pid, group, session = result.stdout.split()
         assert (group, session) == (pid, pid)
@@ -59,7 +59,7 @@ class TestShell:
 class TestInput:
     @pytest.mark.parametrize("runtime", ["LocalRuntime", "SandboxRuntime"])
     def test_not_the_programs_own(self, tmp_path: Path, runtime: str) -> None:
-        """A-109: a command reads nothing of what a person types into the program that runs it."""
+        """A-109: a command cannot read what is typed into the program that runs it."""
         if runtime == "SandboxRuntime":
             skip_without_sandbox()
         program = (
@@ -87,7 +87,7 @@ class TestCaps:
         await until(lambda: not process_sleeps(number))
 
     async def test_stderr_alone(self, tmp_path: Path) -> None:
-        """A-102: a command that has filled one stream, whichever, runs to its end."""
+        """A-102: a command that has filled only one stream, even stderr, runs to its end."""
         result = await LocalRuntime(tmp_path).exec("head -c 2000000 /dev/zero >&2; echo end")
         assert (result.stdout, len(result.stderr)) == ("end\n", MIB)
         assert (result.truncated, result.exit_code) == (True, 0)
@@ -96,25 +96,25 @@ class TestCaps:
         "runtime", [LocalRuntime, SandboxRuntime, JustBashRuntime, VercelSandboxRuntime, FakeRuntime]
     )
     def test_of_every_runtime(self, runtime: type) -> None:
-        """A-102: unless it is told otherwise, every runtime keeps a mebibyte of each stream."""
+        """A-102: by default every runtime keeps a mebibyte of each stream."""
         assert inspect.signature(runtime).parameters["output_limit"].default == MIB
 
 
 class TestFiles:
     async def test_missing(self, tmp_path: Path) -> None:
-        """A-106: reading what is not there is the system's own error."""
+        """A-106: reading a missing file raises the system's own error."""
         with pytest.raises(FileNotFoundError) as raised:
             await LocalRuntime(tmp_path).read_file("gone")
         assert raised.value.errno == errno.ENOENT
 
     async def test_utf8(self, tmp_path: Path) -> None:
-        """A-106: files are UTF-8 on the disk, with their newlines as they are."""
+        """A-106: files are UTF-8 on the disk, with newlines unchanged."""
         runtime = LocalRuntime(tmp_path)
         await runtime.write_file("new/a.txt", "grün\r\n€")
         assert (tmp_path / "new/a.txt").read_bytes() == "grün\r\n€".encode()
 
     async def test_other_directory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A-107: where this program happens to be does not matter, to files or to commands."""
+        """A-107: the program's current directory affects neither files nor commands."""
         (tmp_path / "elsewhere").mkdir()
         runtime = LocalRuntime(tmp_path)
         monkeypatch.chdir(tmp_path / "elsewhere")

@@ -1,4 +1,4 @@
-"""The runtime of tests: what its author says, and nothing else, happens."""
+"""The runtime for tests: only scripted commands have an effect."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class TestReplies:
         ],
     )
     async def test_kinds(self, reply: object, result: ExecResult) -> None:
-        """A-108: a text, a number, a result as it is, or a function that returns or says it."""
+        """A-108: a reply is a text, a number, a result, or a function that returns or writes it."""
         assert await FakeRuntime({"go": reply}).exec("go") == result
 
     async def test_function(self) -> None:
-        """A-108: a function sees the command, its directory and the files, and may wait."""
+        """A-108: a function gets the command, its directory and the files, and may be async."""
 
         async def count(call: FakeCall) -> str:
             return f"{call.cwd} {sorted(call.files)}"
@@ -34,7 +34,7 @@ class TestReplies:
         assert (await runtime.exec("count", cwd="/b")).stdout == "/b ['/b/c', '/home/user/a']"
 
     async def test_others(self) -> None:
-        """A-108: what is not scripted is not found, or is the author's to answer."""
+        """A-108: an unscripted command is not found, or handled by `otherwise`."""
         result = await FakeRuntime().exec("make all")
         assert (result.exit_code, result.stderr) == (127, "sh: make: not found\n")
         assert (
@@ -42,7 +42,7 @@ class TestReplies:
         ).stdout == "make all"
 
     async def test_that_raises(self) -> None:
-        """What a script raises is what the call raises."""
+        """An exception in a script is raised by the call."""
 
         def broken(call: FakeCall) -> None:
             raise OSError("no more processes")
@@ -51,7 +51,7 @@ class TestReplies:
             await FakeRuntime({"go": broken}).exec("go")
 
     async def test_endless(self) -> None:
-        """A-102: a script that does not stop talking is stopped, though it catches every exception."""
+        """A-102: a script with endless output is stopped, even if it catches all exceptions."""
 
         def yes(call: FakeCall) -> None:
             while True:
@@ -66,7 +66,7 @@ class TestReplies:
 
 class TestRecord:
     async def test_calls(self) -> None:
-        """What was run is known in order; what was refused is not among it."""
+        """Commands that ran are listed in order, without the refused ones."""
         runtime = FakeRuntime({"a": "", "b": ""})
         await runtime.exec("b")
         await runtime.exec("a")
@@ -75,7 +75,7 @@ class TestRecord:
         assert runtime.calls == ["b", "a"]
 
     async def test_files(self) -> None:
-        """Files are a mapping by absolute path that a test may read and change."""
+        """Files are a mapping by absolute path that a test can read and change."""
         runtime = FakeRuntime(cwd="/src", files={"./a/../b": "x"})
         await runtime.write_file("c/d", "y")
         assert runtime.files == {"/src/b": "x", "/src/c/d": "y"}
@@ -83,7 +83,7 @@ class TestRecord:
         assert await runtime.read_file("e") == "z"
 
     def test_directory(self) -> None:
-        """A directory that starts nowhere is refused."""
+        """A relative directory is refused."""
         with pytest.raises(ValueError, match="cwd must start with /"):
             FakeRuntime(cwd="work")
 

@@ -1,4 +1,4 @@
-"""The shell in this process, beyond what every runtime does alike."""
+"""The shell in this process, beyond the behaviour of all runtimes."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from .kinds import is_interpreting
 
 class TestFiles:
     async def test_preloaded(self) -> None:
-        """A-108: the directory is /home/user, and `files` are there from the start."""
+        """A-108: the directory is /home/user, and `files` exist from the start."""
         runtime = JustBashRuntime(files={"a/b.txt": "here\n", "/data/c.txt": "there\n"})
         assert runtime.cwd == Path("/home/user")
         assert (await runtime.exec("cat a/b.txt /data/c.txt")).stdout == "here\nthere\n"
 
     async def test_in_memory(self, tmp_path: Path) -> None:
-        """A-108: nothing of this machine is read, and nothing is written to it."""
+        """A-108: files of this machine are neither read nor written."""
         (tmp_path / "file").write_text("the machine's")
         runtime = JustBashRuntime(cwd=str(tmp_path))
         assert (await runtime.exec("cat file")).exit_code == 1
@@ -33,14 +33,14 @@ class TestFiles:
         assert os.listdir(tmp_path) == ["file"]
 
     async def test_two_runtimes(self) -> None:
-        """A-108: each runtime has files of its own."""
+        """A-108: each runtime has separate files."""
         one, other = JustBashRuntime(), JustBashRuntime()
         await one.write_file("a", "x")
         with pytest.raises(FileNotFoundError):
             await other.read_file("a")
 
     async def test_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A command sees `env`, not this program's environment."""
+        """A command gets `env` and not the program's environment."""
         monkeypatch.setenv("A_SECRET_TOKEN", "sesame")
         result = await JustBashRuntime(env={"GIVEN": "yes"}).exec("env; echo [$A_SECRET_TOKEN]")
         assert "GIVEN=yes" in result.stdout
@@ -49,7 +49,7 @@ class TestFiles:
 
     @pytest.mark.parametrize("cwd", ["relative", ""])
     def test_directory(self, cwd: str) -> None:
-        """A directory that starts nowhere is refused."""
+        """A relative directory is refused."""
         with pytest.raises(ValueError, match="cwd must start with /"):
             JustBashRuntime(cwd)
 
@@ -67,7 +67,7 @@ class TestRedirections:
         ],
     )
     async def test_that_would_be_ignored(self, command: str, shown: str) -> None:
-        """A-108: a command whose redirection just-bash ignores is refused and not begun."""
+        """A-108: a command whose redirection just-bash would ignore is refused before it starts."""
         runtime = JustBashRuntime(files={"f": "a\n"})
         with pytest.raises(AgentRuntimeError, match="Put the whole of it into braces") as refused:
             await runtime.exec(command)
@@ -84,7 +84,7 @@ class TestRedirections:
         ],
     )
     async def test_that_work(self, command: str, output: str) -> None:
-        """A-108: redirections of groups, of commands in a loop, and of input are obeyed."""
+        """A-108: redirections of groups, of commands in a loop, and of input work."""
         result = await JustBashRuntime(files={"f": "a\n"}).exec(command)
         assert (result.stdout, result.exit_code) == (output, 0)
 
@@ -92,7 +92,7 @@ class TestRedirections:
 class TestEnding:
     @pytest.mark.slow
     async def test_endless_loop(self) -> None:
-        """A loop without end is stopped by the interpreter's own limit, which is an error."""
+        """An endless loop is stopped by the interpreter's own limit, which is an error."""
         with pytest.raises(
             AgentRuntimeError, match=r"just-bash stopped the command: .*too many iterations"
         ):
@@ -107,7 +107,7 @@ class TestEnding:
         ],
     )
     async def test_that_computes(self, command: str) -> None:
-        """A-104: an interpreter that never waits ends too, and changes no file once the call is over."""
+        """A-104: an interpreter that never waits is ended as well, and changes no file after the call."""
         runtime = JustBashRuntime()
         with pytest.raises(RuntimeTimeoutError):
             await runtime.exec(command, timeout=0.3)
@@ -117,7 +117,7 @@ class TestEnding:
 
     @pytest.mark.slow
     async def test_that_does_not_listen(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A-104: where the interpreter cannot be ended, its files are closed to it all the same."""
+        """A-104: if the interpreter cannot be ended, it loses access to its files nonetheless."""
         from just_bash.commands.registry import create_command_registry
         from just_bash.types import CommandContext, ExecResult
 
@@ -157,7 +157,7 @@ class TestEnding:
 
 class TestTheProgram:
     async def test_its_event_loop_stays_as_it_is(self) -> None:
-        """A command by which just-bash would exchange asyncio's loops and tasks does not do so."""
+        """Commands for which just-bash would replace asyncio's loops and tasks leave them unchanged."""
         before = (asyncio.Task, asyncio.run, asyncio.get_running_loop().run_until_complete)
         result = await JustBashRuntime().exec('a=(1 2); echo "${a[$(echo 1)]}"')
         assert result.stdout == "2\n"
@@ -165,7 +165,7 @@ class TestTheProgram:
         assert after == before
 
     async def test_it_goes_on(self) -> None:
-        """An interpreter that computes leaves the event loop its turns."""
+        """A computing interpreter does not block the event loop."""
         turns = 0
         running = asyncio.create_task(JustBashRuntime().exec("for i in $(seq 1 3000); do x=$i; done"))
         while not running.done():
@@ -177,7 +177,7 @@ class TestTheProgram:
 
 class TestWithoutThePackage:
     def test_missing(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where the package is missing, the error names it."""
+        """The error names the missing package."""
         real = builtins.__import__
 
         def without(name: str, *args: object, **kwargs: object) -> object:

@@ -1,4 +1,4 @@
-"""Commands on this machine, beyond what every runtime does alike."""
+"""Commands on this machine, beyond the behaviour of all runtimes."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ def here(tmp_path: Path) -> LocalRuntime:
 class TestSignal:
     @pytest.mark.parametrize(("signal", "code"), [(9, 137), (15, 143), (10, 138)])
     async def test_each(self, here: LocalRuntime, signal: int, code: int) -> None:
-        """A-100: each killing signal is 128 plus its number, and noted."""
+        """A-100: each killing signal gives 128 plus its number, and is reported."""
         result = await here.exec(f"kill -{signal} $$")
         assert (result.exit_code, result.signal) == (code, signal)
 
 
 class TestDirectory:
     async def test_anywhere(self, here: LocalRuntime) -> None:
-        """A-101: a call's directory may be anywhere on this machine."""
+        """A-101: a call's directory can be anywhere on this machine."""
         assert (await here.exec("pwd -P", cwd="/")).stdout == "/\n"
 
 
 class TestPipe:
-    """A pipe of whose other end nobody knows when it comes holds no thread of this program."""
+    """A pipe without its other end does not block a thread of this program."""
 
     async def test_read(self, here: LocalRuntime, tmp_path: Path) -> None:
-        """Reading refuses everything but regular files."""
+        """Reading refuses everything except regular files."""
         os.mkfifo(tmp_path / "pipe")
         reading = asyncio.create_task(here.read_file("pipe"))
         done, _ = await asyncio.wait({reading}, timeout=5)
@@ -59,7 +59,7 @@ class TestPipe:
 
     @pytest.mark.parametrize("has_reader", [False, True])
     async def test_write(self, here: LocalRuntime, tmp_path: Path, has_reader: bool) -> None:
-        """Nor is it written."""
+        """Writing to a pipe is refused as well."""
         os.mkfifo(tmp_path / "pipe")
         reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK) if has_reader else None
         writing = asyncio.create_task(here.write_file("pipe", "x"))
@@ -72,7 +72,7 @@ class TestPipe:
             os.close(reader)
 
     async def test_mode(self, here: LocalRuntime, tmp_path: Path) -> None:
-        """A new file has the rights that the umask leaves, and an old one is replaced."""
+        """A new file has the permissions of the umask, and an old file is replaced."""
         await here.write_file("new/file", "something")
         (tmp_path / "other").write_text("")
         assert (tmp_path / "new/file").stat().st_mode == (tmp_path / "other").stat().st_mode
@@ -82,14 +82,14 @@ class TestPipe:
 
 class TestFlood:
     async def test_both_streams(self, tmp_path: Path) -> None:
-        """A-102: a command that has filled both streams is killed, with what it put in the background."""
+        """A-102: a command that has filled both streams is killed with its background processes."""
         runtime = LocalRuntime(tmp_path, output_limit=1000)
         result = await runtime.exec("yes >&2 & yes")
         assert result.exit_code == 137
         assert (len(result.stdout), len(result.stderr), result.truncated) == (1000, 1000, True)
 
     async def test_one_stream(self, tmp_path: Path) -> None:
-        """A-102: a command that writes without end is killed though only one stream is full."""
+        """A-102: a command with endless output is killed even if only one stream is full."""
         runtime = LocalRuntime(tmp_path, output_limit=1000, flood_limit=1_000_000)
         result = await runtime.exec("yes")
         assert (result.exit_code, len(result.stdout)) == (137, 1000)
@@ -98,13 +98,13 @@ class TestFlood:
 class TestBackground:
     @pytest.mark.slow
     async def test_killed(self, here: LocalRuntime, tmp_path: Path) -> None:
-        """A-104: a background process is gone when the call is over, whether it holds the pipe or not."""
+        """A-104: a background process is ended with the call, whether or not it holds the pipe."""
         await here.exec("sleep 1000 & echo $! > one; sleep 1000 > /dev/null 2>&1 & echo $! > two")
         pids = [await pid_in(tmp_path / name) for name in ("one", "two")]
         await until(lambda: not any(alive(pid) for pid in pids))
 
     async def test_last_words(self, here: LocalRuntime) -> None:
-        """What a background process says right after the shell ended is heard."""
+        """Output of a background process right after the shell's end is included."""
         result = await here.exec("(sleep 0.1; echo late) &")
         assert result.stdout == "late\n"
 
@@ -167,23 +167,23 @@ HOLDS = {
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux gives orphans to a subreaper")
 class TestDaemon:
-    """What leaves the command's session, by two forks, is gone with the command."""
+    """A process that left the command's session by forking twice is ended with the command."""
 
     @pytest.fixture(params=HOLDS)
     def daemon(self, request: pytest.FixtureRequest, tmp_path: Path) -> str:
-        """A command that starts one, and writes its number into `pid`."""
+        """A command that starts a daemon and writes its process id into `pid`."""
         (tmp_path / "daemon.py").write_text(DAEMON.replace("HOLD", HOLDS[request.param]))
         return f"{sys.executable} -I -S daemon.py"
 
     @pytest.mark.slow
     async def test_after_the_command(self, here: LocalRuntime, tmp_path: Path, daemon: str) -> None:
-        """A-104: the call returns, with what the command itself came to, when the daemon has ended."""
+        """A-104: the call returns the command's own result after the daemon has ended."""
         result = await here.exec(f"{daemon}; echo done; exit 3")
         assert (result.stdout, result.exit_code) == ("done\n", 3)
         assert not alive(await pid_in(tmp_path / "pid"))
 
     async def test_abort(self, here: LocalRuntime, tmp_path: Path, daemon: str) -> None:
-        """A-105: an abort ends the daemon, too."""
+        """A-105: an abort also ends the daemon."""
         signal = AbortSignal()
         running = asyncio.create_task(here.exec(f"{daemon}; sleep 1000", abort=signal))
         pid = await pid_in(tmp_path / "pid")
@@ -194,23 +194,23 @@ class TestDaemon:
 
     @pytest.mark.slow
     async def test_after_its_time(self, here: LocalRuntime, tmp_path: Path) -> None:
-        """A-104: so does a timeout."""
+        """A-104: a timeout also ends the daemon."""
         with pytest.raises(RuntimeTimeoutError):
             await here.exec("setsid sh -c 'echo $$ > pid; exec sleep 1000' & sleep 1000", timeout=1)
         assert not alive(await pid_in(tmp_path / "pid"))
 
     @pytest.mark.slow
     async def test_one_that_is_always_another(self, here: LocalRuntime, tmp_path: Path) -> None:
-        """A process that has a child and ends, over and over, is met whatever its number is by then."""
+        """A process that repeatedly forks and exits is found, whatever its current process id."""
         (tmp_path / "relay.py").write_text(RELAY)
         await here.exec(f"{sys.executable} -I -S relay.py & until [ -e runs ]; do sleep 0.01; done")
         with (tmp_path / "lock").open() as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # Whoever of them is alive has it.
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # The one that is alive holds it.
 
     @pytest.mark.slow
     @pytest.mark.skipif(os.geteuid() != 0, reason="root only can give a bomb a user of its own")
     async def test_bomb(self, here: LocalRuntime, tmp_path: Path) -> None:
-        """Processes that fork whenever another one makes room are all ended."""
+        """Processes that fork whenever another one ends are all ended."""
         (tmp_path / "bomb.py").write_text(BOMB)
         abort = AbortSignal()
         bomb = f"exec {sys.executable} -I -S bomb.py"
@@ -221,7 +221,7 @@ class TestDaemon:
     async def test_longer_than_is_waited(
         self, here: LocalRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Processes that take longer to end than the call waits for are ended all the same."""
+        """Processes that take longer to end than the call waits are still ended."""
         monkeypatch.setattr(process, "END_SECONDS", 0.0)
         running = asyncio.create_task(here.exec("setsid sleep 1000 & echo $! > pid; sleep 1000"))
         pid = await pid_in(tmp_path / "pid")
@@ -232,7 +232,7 @@ class TestDaemon:
 
     @pytest.mark.slow
     async def test_end_of_the_program_above(self, tmp_path: Path) -> None:
-        """What a command has started ends with the program that runs it, however that ends."""
+        """Processes of a command end with the program that runs it, however that ends."""
         program = await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, cwd=tmp_path)
         pids = [await pid_in(tmp_path / name) for name in ("pid", "daemon")]
         program.kill()
@@ -241,7 +241,7 @@ class TestDaemon:
 
     @pytest.mark.slow
     async def test_several_commands(self, here: LocalRuntime, tmp_path: Path) -> None:
-        """One command's end ends nothing of another's."""
+        """The end of one command does not affect another's processes."""
         other = asyncio.create_task(
             here.exec("setsid -w sh -c 'echo $$ > pid; until [ -e go ]; do sleep 0.01; done'")
         )
@@ -266,7 +266,7 @@ class TestEnvironment:
     async def test_secrets(
         self, here: LocalRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
-        """Commands do not get Interlock's tokens and providers' keys, unless they are passed on."""
+        """Commands do not get Interlock's tokens and providers' keys, unless passed explicitly."""
         monkeypatch.setenv(name, "sesame")
         assert "sesame" not in (await here.exec("env")).stdout
         passing = LocalRuntime(tmp_path, env={name: "sesame"})
@@ -287,7 +287,7 @@ class TestEnvironment:
     async def test_others(
         self, here: LocalRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
-        """Everything else they get, except what is named as a secret."""
+        """Commands get all other variables, except those named as secrets."""
         monkeypatch.setenv(name, "sesame")
         assert f"{name}=sesame\n" in (await here.exec("env")).stdout
         keeping = LocalRuntime(tmp_path, secrets=[name])
@@ -295,13 +295,13 @@ class TestEnvironment:
 
 
 NOT_US = f"[ $PPID -ne {os.getpid()} ]"
-"""A condition of a shell: its parent is not the process of these tests."""
+"""A shell condition: the parent is not the process of these tests."""
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no supervisor")
 class TestSupervisor:
     async def test_environment(self, here: LocalRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The process above a command adds nothing to its environment."""
+        """The supervisor adds nothing to a command's environment."""
         for name in [*os.environ]:
             if name.startswith(("LC_", "LANG")):
                 monkeypatch.delenv(name)
@@ -314,7 +314,7 @@ class TestSupervisor:
         }
 
     async def test_descriptors(self, here: LocalRuntime) -> None:
-        """It passes on its streams and nothing else."""
+        """It passes on only its standard streams."""
         result = await here.exec("ls /proc/$$/fd; true")
         assert result.stdout.split() == ["0", "1", "2"]
 
@@ -325,7 +325,7 @@ class TestSupervisor:
         assert eventfds() <= before
 
     async def test_own_directory(self, here: LocalRuntime, tmp_path: Path) -> None:
-        """No module of the command's directory is a part of it."""
+        """It imports no module from the command's directory."""
         for name in ("signal", "ctypes", "sitecustomize"):
             (tmp_path / f"{name}.py").write_text("open('planted', 'w')")
         assert (await here.exec("true")).exit_code == 0
@@ -333,14 +333,14 @@ class TestSupervisor:
 
     @pytest.mark.parametrize("signal", ["TERM", "INT", "HUP", "USR1", "ALRM", "SEGV"])
     async def test_signalled(self, here: LocalRuntime, signal: str) -> None:
-        """A command that signals its parent, or its own group, does not end what is above it."""
+        """A command that signals its parent or its own group does not end the supervisor."""
         result = await here.exec(
             f"trap : {signal}; {NOT_US} && kill -{signal} $PPID && kill -{signal} 0 && echo on"
         )
         assert (result.stdout, result.exit_code) == ("on\n", 0)
 
     async def test_pipe(self, here: LocalRuntime) -> None:
-        """A command that writes where nobody reads is killed by SIGPIPE, as everywhere."""
+        """A command that writes without a reader is killed by SIGPIPE, as usual."""
         assert (await here.exec("yes | true; echo ${PIPESTATUS[0]}")).stdout == "141\n"
 
 
@@ -357,11 +357,11 @@ ATTACKS = [
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no supervisor")
 class TestAttackedSupervisor:
-    """A command that kills or stops what is above it is ended, with all that it has started."""
+    """A command that kills or stops its supervisors is ended with all its processes."""
 
     @pytest.mark.parametrize("attack", ATTACKS)
     async def test_one(self, here: LocalRuntime, tmp_path: Path, attack: str) -> None:
-        """The other one ends also what has left the session and has no parent any more."""
+        """The other supervisor also ends processes that left the session and lost their parent."""
         (tmp_path / "daemon.py").write_text(DAEMON.replace("HOLD", ""))
         daemon = f"{sys.executable} -I -S daemon.py"
         guarded = f"{ABOVE}; {NOT_US} && [ $outer -ne {os.getpid()} ] && {{ {attack}; }}"
@@ -373,7 +373,7 @@ class TestAttackedSupervisor:
             end(await pid_in(tmp_path / "pid"))
 
     async def test_both_at_once(self, here: LocalRuntime, tmp_path: Path) -> None:
-        """Processes of the command's session, and those below them, are ended."""
+        """Processes of the command's session and their descendants are ended."""
         names = ["below", "orphan", "shell"]
         started = "setsid sleep 1000 & echo $! > below; (sleep 1000 & echo $! > orphan); echo $$ > shell"
         guarded = f"{ABOVE}; {NOT_US} && [ $outer -ne {os.getpid()} ] && kill -KILL $inner $outer"
@@ -387,10 +387,10 @@ class TestAttackedSupervisor:
 
 
 def eventfds() -> set[str]:
-    """This process's descriptors of that kind."""
+    """Return this process's descriptors of that kind."""
     found: set[str] = set()
     for path in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # That of the folder itself, for one.
+        with contextlib.suppress(FileNotFoundError):  # the descriptor of the folder itself, for example
             if str(path.readlink()) == "anon_inode:[eventfd]":
                 found.add(path.name)
     return found
@@ -403,7 +403,7 @@ def is_of_bomb(process: Path) -> bool:
 
 
 def end(pid: int) -> None:
-    """Leave nothing behind on this machine, also where a test has failed."""
+    """End a process, so that even a failed test leaves none behind."""
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, 9)
 
@@ -411,7 +411,7 @@ def end(pid: int) -> None:
 @pytest.mark.slow
 class TestLightness:
     def test_imports(self) -> None:
-        """Who uses this machine's runtime loads none of the packages that the others need."""
+        """Importing the local runtime does not load the packages of the others."""
         probe = (
             "import sys; from interlock.engine import LocalRuntime, SandboxRuntime, FakeRuntime;"
             "from interlock.engine import JustBashRuntime, VercelSandboxRuntime;"

@@ -1,4 +1,4 @@
-"""What a sandbox lets in, what it keeps out, and what it says where it cannot be had."""
+"""The sandbox: accessible things, protected things, and errors if it is unavailable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .kinds import numbers, process_sleeps, skip_without_sandbox
 
 @pytest.fixture
 def work(tmp_path: Path) -> Path:
-    """A working directory beside things that are nobody's business."""
+    """A working directory beside private files."""
     skip_without_sandbox()
     (tmp_path / "secret").write_text("the host's secret")
     (tmp_path / "private").mkdir()
@@ -32,7 +32,7 @@ def work(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def server() -> Iterator[str]:
-    """An HTTP server on this machine's loopback interface; its port."""
+    """An HTTP server on this machine's loopback interface; yields its port."""
 
     class Hello(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -51,8 +51,8 @@ def server() -> Iterator[str]:
 
 KERNEL = ("sys", "sysrq-trigger", "keys", "kallsyms")
 
-# A shell has no network of its own: what is asked is whether the kernel lets a connection through. The
-# interpreter is the machine's own, as the one of the tests may lie where a sandbox does not look.
+# A shell cannot connect by itself, so this tests whether the kernel allows the connection. It uses the
+# machine's interpreter, because that of the tests may be outside the sandbox.
 CONNECT = """
 for python in /usr/bin/python3 /usr/local/bin/python3; do
   [ -x $python ] && exec $python -c "import socket; socket.create_connection(('127.0.0.1', {port}), 5)"
@@ -63,21 +63,21 @@ exec perl -MIO::Socket::INET -e "IO::Socket::INET->new('127.0.0.1:{port}') or ex
 
 class TestNetwork:
     async def test_none(self, work: Path, server: str) -> None:
-        """Without `network` a server of this machine, and any other, is out of reach."""
+        """Without `network` no server can be reached, not even on this machine."""
         result = await SandboxRuntime(work).exec(CONNECT.format(port=server), timeout=30)
         assert result.exit_code != 0
         interfaces = await SandboxRuntime(work).exec("cat /proc/net/dev")
         assert [line.split(":")[0].strip() for line in interfaces.stdout.splitlines()[2:]] == ["lo"]
 
     async def test_asked_for(self, work: Path, server: str) -> None:
-        """With `network` the same connection is made."""
+        """With `network` the same connection succeeds."""
         result = await SandboxRuntime(work, network=True).exec(CONNECT.format(port=server), timeout=30)
         assert (result.exit_code, result.stderr) == (0, "")
 
 
 class TestFileSystem:
     async def test_outside_is_invisible(self, work: Path) -> None:
-        """Neither a neighbour of the working directory nor the user's home can be seen."""
+        """Neither a neighbour of the working directory nor the user's home is visible."""
         runtime = SandboxRuntime(work)
         hidden = [work.parent / "secret", Path.home(), Path("/root"), Path("/etc/shadow"), Path("/var")]
         for path in hidden:
@@ -85,13 +85,13 @@ class TestFileSystem:
         assert (await runtime.exec("ls ..")).stdout == "work\n"
 
     async def test_working_directory_is_writable(self, work: Path) -> None:
-        """What a command writes in its directory is there for this machine."""
+        """Files that a command writes in its directory exist on this machine."""
         await SandboxRuntime(work).exec("echo made > here; mkdir -p a/b; echo x > a/b/c")
         assert (work / "here").read_text() == "made\n"
         assert (work / "a/b/c").read_text() == "x\n"
 
     async def test_nothing_else_is(self, work: Path) -> None:
-        """The system cannot be written, and what a command leaves in /tmp or its home is gone."""
+        """The system is read-only, and files in /tmp or the home are discarded."""
         runtime = SandboxRuntime(work)
         for path in ("/usr/x", "/etc/x", "/x", "/bin/x"):
             assert (await runtime.exec(f"touch {path}")).exit_code != 0, path
@@ -102,7 +102,7 @@ class TestFileSystem:
 
     @pytest.mark.slow
     async def test_let_in(self, work: Path) -> None:
-        """`read_only` and `writable` let in what they name, and no more than they say."""
+        """`read_only` and `writable` allow access to the named paths only, as they say."""
         (work.parent / "private/file").write_text("read me\n")
         (work.parent / "cache").mkdir()
         runtime = SandboxRuntime(
@@ -114,7 +114,7 @@ class TestFileSystem:
         assert (work.parent / "cache/new").exists()
 
     async def test_read_only_in_the_working_directory(self, work: Path) -> None:
-        """A repository's `.git` can be seen but neither changed, moved nor removed."""
+        """A repository's `.git` can be read, but neither changed, moved nor removed."""
         (work / ".git").mkdir()
         (work / ".git/config").write_text("as it was")
         runtime = SandboxRuntime(work, read_only=[work / ".git"])
@@ -125,7 +125,7 @@ class TestFileSystem:
         assert (work / "new").exists()
 
     async def test_missing_place(self, work: Path) -> None:
-        """A path that is to be let in and does not exist is named."""
+        """The error names an allowed path that does not exist."""
         runtime = SandboxRuntime(work, read_only=[work.parent / "gone"])
         with pytest.raises(AgentRuntimeError, match=r"could not make a sandbox: .*/gone"):
             await runtime.exec("true")
@@ -133,7 +133,7 @@ class TestFileSystem:
 
 class TestRights:
     async def test_environment(self, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """This program's environment, its secrets included, is not a command's."""
+        """A command does not get this program's environment or its secrets."""
         monkeypatch.setenv("A_SECRET_TOKEN", "sesame")
         result = await SandboxRuntime(work, env={"GIVEN": "yes"}).exec("env; cat /proc/*/environ")
         assert "sesame" not in result.stdout
@@ -142,19 +142,19 @@ class TestRights:
         assert "GIVEN=yes" in result.stdout
 
     async def test_processes(self, work: Path) -> None:
-        """A command sees its own processes and can signal no other."""
+        """A command sees only its own processes and can signal no other."""
         result = await SandboxRuntime(work).exec(f"ls -d /proc/[0-9]*; kill -0 {os.getpid()}")
         assert len(result.stdout.split()) < 10
         assert result.exit_code != 0
 
     async def test_capabilities(self, work: Path) -> None:
-        """A command has no capability, whoever runs this program."""
+        """A command has no capabilities, whichever user runs this program."""
         status = (await SandboxRuntime(work).exec("grep Cap /proc/self/status")).stdout
         assert {line.split()[1] for line in status.splitlines()} == {"0" * 16}
 
     @pytest.mark.parametrize("name", [name for name in KERNEL if Path("/proc", name).exists()])
     async def test_kernel(self, work: Path, name: str) -> None:
-        """What steers the kernel, or tells its secrets, is covered by a read-only mount."""
+        """Kernel controls and secrets in /proc are covered by a read-only mount."""
         mounts = (await SandboxRuntime(work).exec("cat /proc/mounts")).stdout.splitlines()
         options = {mount.split()[1]: mount.split()[3].split(",") for mount in mounts}
         assert "ro" in options[f"/proc/{name}"]
@@ -162,7 +162,7 @@ class TestRights:
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root owns the kernel's settings")
     @pytest.mark.parametrize("file", ["vm/swappiness", "kernel/core_pattern"])
     async def test_settings_as_root(self, work: Path, file: str) -> None:
-        """Root of this machine reads the kernel's settings inside, and cannot write what is there."""
+        """Root of this machine can read the kernel's settings inside, but not write them."""
         command = f"cat /proc/sys/{file} > old && cat old > /proc/sys/{file}"
         done = await SandboxRuntime(work).exec(command)
         assert done.exit_code != 0
@@ -176,7 +176,7 @@ class TestRights:
 
     @pytest.mark.slow
     async def test_everything_dies_with_it(self, work: Path) -> None:
-        """A-104: not even what left its session and its group outlives the call."""
+        """A-104: no process outlives the call, even if it left its session and group."""
         slow, quick = next(numbers), next(numbers)
         with pytest.raises(RuntimeTimeoutError):
             await SandboxRuntime(work).exec(f"setsid sleep {slow} & sleep {slow}", timeout=0.5)
@@ -209,10 +209,10 @@ asyncio.run(check())
 @pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="root only can become another user")
 class TestAnotherUser:
-    """A sandbox that is started by somebody who is not root, as most are."""
+    """A sandbox that is started by a user other than root, as usual."""
 
     def test_keeps_the_same_things_out(self) -> None:
-        """A command writes where it may, gets at nothing else, and no namespace of its own helps it."""
+        """A command writes only where it may, and own namespaces give it no more access."""
         skip_without_sandbox(OTHER)
         held = [
             "touch /usr/x || touch /etc/x || touch /x",
@@ -243,22 +243,22 @@ class TestAnotherUser:
 
 class TestEnd:
     async def test_what_is_killed_is_all_of_it(self, work: Path) -> None:
-        """A-97: the first process inside is in the group, and session, that are ended from outside."""
-        # Inside, a group or session that began outside is number 0.
+        """A-97: the first process inside is in the group and session that are ended from outside."""
+        # Inside, a group or session that began outside has the number 0.
         done = await SandboxRuntime(work).exec("cut -d ' ' -f 5,6 /proc/1/stat")
         assert done.stdout == "0 0\n"
 
     async def test_no_terminal(self, work: Path) -> None:
-        """No key can be typed into the terminal of whoever started it."""
+        """A command cannot open the terminal of its starter."""
         done = await SandboxRuntime(work).exec(": < /dev/tty")
         assert done.exit_code != 0
 
 
 class TestPlantedLinks:
-    """A command plants a link; reading and writing on its behalf does not follow it out."""
+    """File methods do not follow a link that a command planted out of the sandbox."""
 
     async def test_reading(self, work: Path) -> None:
-        """A-106: what a link leads to outside is not there."""
+        """A-106: the target of a link to the outside does not exist for reading."""
         runtime = SandboxRuntime(work)
         await runtime.exec("ln -s ../secret file; ln -s .. up; ln -s /etc/shadow shadow")
         assert (work / "file").read_text() == "the host's secret"
@@ -267,7 +267,7 @@ class TestPlantedLinks:
                 await runtime.read_file(path)
 
     async def test_writing(self, work: Path) -> None:
-        """A-106: nothing is written through a link that leads outside, and the writer is told."""
+        """A-106: writing through a link to the outside is refused with an error."""
         runtime = SandboxRuntime(work)
         await runtime.exec("ln -s ../secret file; ln -s ../private dir; ln -s .. up")
         for path in ("file", "dir/new", "up/private/new", "up/new", "../new", str(work.parent / "new")):
@@ -278,7 +278,7 @@ class TestPlantedLinks:
         assert sorted(path.name for path in work.parent.iterdir()) == ["private", "secret", "work"]
 
     async def test_links_inside(self, work: Path) -> None:
-        """A-106: a link within the working directory is an ordinary one."""
+        """A-106: links within the working directory work as usual."""
         runtime = SandboxRuntime(work)
         await runtime.exec("echo x > file; ln -s file link")
         assert await runtime.read_file("link") == "x\n"
@@ -286,21 +286,21 @@ class TestPlantedLinks:
         assert (work / "file").read_text() == "y"
 
     async def test_where_nothing_stays(self, work: Path) -> None:
-        """A-106: writing to where it would be lost is an error, not a silence."""
+        """A-106: writing to a place whose files are discarded is an error."""
         for path in ("/tmp/x", "/x", "/dev/x", "/dev/shm/x", "/usr/x"):
             with pytest.raises(AgentRuntimeError, match="Cannot write"):
                 await SandboxRuntime(work).write_file(path, "lost")
 
     @pytest.mark.parametrize("path", ["fifo", "/dev/zero", "."])
     async def test_no_file(self, work: Path, path: str) -> None:
-        """A-106: what is no file is not read, however long that would take."""
+        """A-106: a path that is not a regular file is not read."""
         runtime = SandboxRuntime(work)
         await runtime.exec("mkfifo fifo")
         with pytest.raises(AgentRuntimeError, match="it is not a regular file"):
             await runtime.read_file(path)
 
     async def test_too_large(self, work: Path) -> None:
-        """A-106: a file without end to its size is not taken into memory."""
+        """A-106: a file beyond the size limit is not loaded into memory."""
         runtime = SandboxRuntime(work)
         await runtime.exec("truncate -s 65M large")
         with pytest.raises(AgentRuntimeError, match="it is larger than 67108864 bytes"):
@@ -308,10 +308,10 @@ class TestPlantedLinks:
 
 
 class TestPlaces:
-    """What is refused when the runtime is made, since it would keep nothing out sooner or later."""
+    """Places that are refused at creation, because they would make the sandbox ineffective."""
 
     def test_everything(self, work: Path) -> None:
-        """The root is no working directory, under whatever name."""
+        """The root is refused as working directory, by any name."""
         (work / "root").symlink_to("/")
         for path in ("/", "/tmp/..", work / "root"):
             with pytest.raises(ValueError, match="keeps nothing out"):
@@ -319,7 +319,7 @@ class TestPlaces:
 
     @pytest.mark.parametrize("name", ["deep/down", "link", "gone", "alias"])
     def test_exchangeable(self, work: Path, name: str) -> None:
-        """A read-only path that a command could exchange for a link to anywhere is refused."""
+        """A read-only path that a command could replace by a link is refused."""
         (work / "deep/down").mkdir(parents=True)
         (work / "link").symlink_to("/etc")
         (work.parent / "alias").symlink_to(work / "deep/down")
@@ -328,7 +328,7 @@ class TestPlaces:
             SandboxRuntime(work, read_only=[path])
 
     async def test_part_of_another(self, work: Path) -> None:
-        """A working directory in a writable place is a part of it."""
+        """A working directory within a writable place is part of it."""
         (work / "a/b").mkdir(parents=True)
         runtime = SandboxRuntime(work / "a/b", writable=[work])
         assert (await runtime.exec("pwd; touch ../../top")).stdout == f"{work}/a/b\n"
@@ -337,14 +337,14 @@ class TestPlaces:
 
 class TestWithoutBubblewrap:
     def test_missing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where the program is missing, the error names the package that brings it."""
+        """The error names the package that has the missing program."""
         monkeypatch.setenv("PATH", str(tmp_path))
         with pytest.raises(AgentRuntimeError) as raised:
             SandboxRuntime(tmp_path)
         assert str(raised.value) == "bubblewrap is not installed: apt-get install bubblewrap"
 
     async def test_forbidden(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where the machine forbids user namespaces, the error says so and nothing runs unprotected."""
+        """If the machine forbids user namespaces, the error says so and nothing runs unprotected."""
         program = tmp_path / "bwrap"
         program.write_text(
             "#!/bin/sh\n"
@@ -366,7 +366,7 @@ class TestWithoutBubblewrap:
         assert not (tmp_path / "ran").exists()
 
     async def test_that_disappears(self, work: Path) -> None:
-        """A working directory that has gone is named."""
+        """The error names a working directory that was removed."""
         runtime = SandboxRuntime(work)
         await asyncio.to_thread(os.rmdir, work)
         with pytest.raises(AgentRuntimeError, match=f"Working directory does not exist: {work}$"):

@@ -1,4 +1,4 @@
-"""The sandbox at Vercel, against a stand-in of its service, beyond what every runtime does alike."""
+"""Vercel's sandbox with a fake service, beyond the behaviour of all runtimes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[VercelSe
 
 class TestLife:
     async def test_made_when_needed(self, server: VercelServer) -> None:
-        """A-108: nothing is asked of the service before the first command, and one sandbox serves all."""
+        """A-108: no sandbox is made before the first command, and one serves all commands."""
         runtime = VercelSandboxRuntime(base_url=server.url, time_limit=600)
         assert server.state.made == []
         await asyncio.gather(*(runtime.exec("true") for _ in range(3)))
@@ -39,7 +39,7 @@ class TestLife:
         await runtime.aclose()
 
     async def test_stopped_once(self, server: VercelServer) -> None:
-        """`aclose()` stops the sandbox, once; a command afterwards is an error."""
+        """`aclose()` stops the sandbox once; a later command is an error."""
         async with VercelSandboxRuntime(base_url=server.url) as runtime:
             await runtime.write_file("a", "x")
         await runtime.aclose()
@@ -49,12 +49,12 @@ class TestLife:
         assert len(server.state.made) == 1
 
     async def test_never_used(self, server: VercelServer) -> None:
-        """A runtime that was not used makes no sandbox to stop."""
+        """An unused runtime makes no sandbox."""
         await VercelSandboxRuntime(base_url=server.url).aclose()
         assert (server.state.made, server.state.stopped) == ([], 0)
 
     async def test_cancelled_while_it_is_made(self, server: VercelServer) -> None:
-        """A sandbox whose maker was cancelled is known all the same, and stopped."""
+        """A sandbox whose creation was cancelled is still tracked and stopped."""
         runtime = VercelSandboxRuntime(base_url=server.url)
         running = asyncio.create_task(runtime.exec("true"))
         await asyncio.sleep(0)
@@ -85,7 +85,7 @@ class TestCommands:
             assert (await runtime.exec("pwd")).stdout == "/vercel/sandbox\n"
 
     async def test_environment(self, server: VercelServer) -> None:
-        """`env` is a command's; the credentials of this program are not."""
+        """A command gets `env`, but not this program's credentials."""
         async with VercelSandboxRuntime(base_url=server.url, env={"GIVEN": "yes"}) as runtime:
             said = (await runtime.exec("env")).stdout
         assert "GIVEN=yes" in said
@@ -93,7 +93,7 @@ class TestCommands:
 
     @pytest.mark.slow
     async def test_everything_dies_with_it(self, server: VercelServer) -> None:
-        """A-104: what left its session is found by its mark, whether the command ends or is ended."""
+        """A-104: processes that left their session are found by their mark and ended."""
         quick, slow = next(numbers), next(numbers)
         async with VercelSandboxRuntime(base_url=server.url) as runtime:
             await runtime.exec(f"setsid sleep {quick} > /dev/null 2>&1 &")
@@ -104,7 +104,7 @@ class TestCommands:
 
     @pytest.mark.slow
     async def test_another_call_goes_on(self, server: VercelServer) -> None:
-        """A-104: ending one command ends no other."""
+        """A-104: ending one command does not end another."""
         async with VercelSandboxRuntime(base_url=server.url) as runtime:
             other = asyncio.create_task(
                 runtime.exec("until [ -e go ]; do sleep 0.01; done; echo went on")
@@ -117,13 +117,13 @@ class TestCommands:
 
 class TestRefusals:
     async def test_no_credentials(self, server: VercelServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Without credentials the error says which variables to set."""
+        """Without credentials the error names the variables to set."""
         monkeypatch.delenv("VERCEL_TOKEN")
         with pytest.raises(AgentRuntimeError, match=r"Cannot make a sandbox: .*VERCEL_TOKEN"):
             await VercelSandboxRuntime(base_url=server.url).exec("true")
 
     async def test_wrong_credentials(self, server: VercelServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What the service refuses is said, and can be tried again."""
+        """The service's refusal is reported, and a second attempt can succeed."""
         monkeypatch.setenv("VERCEL_TOKEN", "another")
         runtime = VercelSandboxRuntime(base_url=server.url)
         with pytest.raises(AgentRuntimeError, match=r"Cannot make a sandbox: .*Not authorized"):
@@ -133,7 +133,7 @@ class TestRefusals:
         await runtime.aclose()
 
     async def test_out_of_order(self, server: VercelServer) -> None:
-        """A service that fails later fails the command or the file, and says so."""
+        """A later failure of the service fails the command or file operation with its message."""
         runtime = VercelSandboxRuntime(base_url=server.url)
         await runtime.exec("true")
         server.state.refuse_with = 400
@@ -147,12 +147,12 @@ class TestRefusals:
         await runtime.aclose()
 
     async def test_nobody_there(self, server: VercelServer) -> None:
-        """A service that cannot be reached is an error of the runtime."""
+        """An unreachable service is a runtime error."""
         with pytest.raises(AgentRuntimeError, match="Cannot make a sandbox"):
             await VercelSandboxRuntime(base_url="http://127.0.0.1:9/api").exec("true")
 
     async def test_no_package(self, server: VercelServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Where the package is missing, the error names it."""
+        """The error names the missing package."""
         real = builtins.__import__
 
         def without(name: str, *args: object, **kwargs: object) -> object:

@@ -1,4 +1,4 @@
-"""Closing sessions, and runs inside somebody else's worker."""
+"""Closing sessions, and runs in an external worker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..script import Slow, Watched, alive, pid_in, until, watched
 
 class TestWaiting:
     async def test_cancelled_waiter(self) -> None:
-        """A-97: cancelling who waits does not cancel the run."""
+        """A-97: cancelling a waiter does not cancel the run."""
         slow = Slow()
         w = await watched(C(slow={}), T("ok"), tools=[slow.tool])
         w.session.send("go")
@@ -57,7 +57,7 @@ class TestClosing:
         assert w.turn_end.stop_reason == "aborted"
 
     async def test_leaves_nothing_in_the_background(self, tmp_path: Path) -> None:
-        """What a command leaves running ends with its call."""
+        """Background processes of a command end with its call."""
         w = await watched(
             C(bash={"command": "sleep 1000 > /dev/null 2>&1 & echo $! > pid"}),
             T("ok"),
@@ -68,7 +68,7 @@ class TestClosing:
         await until(lambda: not alive(pid))
 
     async def test_twice(self) -> None:
-        """Closing twice is fine."""
+        """Closing twice is allowed."""
         w = await watched(T("x"))
         await w.say("go")
         await w.session.aclose()
@@ -76,7 +76,7 @@ class TestClosing:
         assert w.session.closed
 
     async def test_while_the_end_is_told(self) -> None:
-        """A-63: what was sent while the turn's end was told is handed back when the session closes."""
+        """A-63: messages sent while the turn end is reported are handed back on close."""
         w = await watched(T("one"), T("never"))
 
         async def end(event: TurnEnd) -> None:
@@ -94,7 +94,7 @@ class TestClosing:
         assert len(w.model.requests) == 1
 
     async def test_right_after_the_end_was_told(self) -> None:
-        """A-63: a message for the next run is handed back when the session closes before that begins."""
+        """A-63: a message for the next run is handed back if the session closes before it begins."""
         w = await watched(T("one"), T("never"))
         closing: list[asyncio.Future[None]] = []
 
@@ -111,7 +111,7 @@ class TestClosing:
         assert [e.undelivered for e in w.events if isinstance(e, StatusEvent)] == [(), ("more",)]
 
     async def test_from_a_listener(self) -> None:
-        """A listener may close its own session."""
+        """A listener can close its own session."""
         w = await watched(T("a", "b"), T("never"))
         w.session.on("text_delta", lambda e: w.session.aclose())
         await w.say("go")
@@ -120,10 +120,10 @@ class TestClosing:
 
 
 class TestSpawn:
-    """A run inside somebody else's worker."""
+    """A run in an external worker."""
 
     def spawned(self) -> tuple[list[asyncio.Task[None]], object]:
-        """A list of workers, and a spawn that fills it and hides them from the session."""
+        """Return a list of workers, and a `spawn` that fills it without telling the session."""
         workers: list[asyncio.Task[None]] = []
 
         def spawn(run: Coroutine[None, None, None]) -> str:
@@ -133,12 +133,12 @@ class TestSpawn:
         return workers, spawn
 
     async def session(self, *replies: object, tools: object, spawn: object) -> Watched:
-        """A session whose runs are started by `spawn`."""
+        """Return a session whose runs are started by `spawn`."""
         agent = InterlockAgent(ScriptedModel(list(replies)), tools=tools)
         return Watched(agent, await agent.create_session(spawn=spawn))
 
     async def test_run_in_a_worker(self) -> None:
-        """A run needs no task of the session's own."""
+        """A run needs no task of the session itself."""
         workers, spawn = self.spawned()
         w = await self.session(T("ok"), tools=[], spawn=spawn)
         assert (await w.say("go"))[-1] == 'turn_end("ok")'
@@ -159,7 +159,7 @@ class TestSpawn:
             await workers[0]
 
     async def test_cancelled_before_it_starts(self) -> None:
-        """A worker that is cancelled before its first step settles the session too."""
+        """Cancelling a worker before its first step also settles the session."""
         workers, spawn = self.spawned()
         w = await self.session(T("never"), tools=[], spawn=spawn)
         w.session.send("go")
@@ -168,7 +168,7 @@ class TestSpawn:
         assert w.seen == ['user "go"', 'turn_end("")']
 
     async def test_cancelled_twice(self) -> None:
-        """A tool that will not stop cannot hold a worker that is cancelled again."""
+        """A tool that does not stop cannot hold a worker that is cancelled twice."""
         workers, spawn = self.spawned()
         stuck = asyncio.Event()
 
@@ -188,7 +188,7 @@ class TestSpawn:
         assert w.turn_end.stop_reason == "aborted"
 
     async def test_spawn_that_raises(self) -> None:
-        """A run that cannot be started leaves the session idle, and the sender knows."""
+        """If a run cannot be started, the session stays idle and the sender gets the error."""
 
         def spawn(run: object) -> None:
             raise RuntimeError("no workers left")
@@ -199,7 +199,7 @@ class TestSpawn:
         assert (w.session.status, w.session.undelivered) == ("idle", ())
 
     async def test_run_that_is_dropped(self) -> None:
-        """A run that nobody started fails for those who wait."""
+        """A run that was never started fails for its waiters."""
         dropped: list[Coroutine[None, None, None]] = []
         w = await self.session(T("x"), tools=[], spawn=dropped.append)
         w.session.send("go")
@@ -211,7 +211,7 @@ class TestSpawn:
         assert w.session.undelivered == ("go",)
 
     async def test_next_run_that_cannot_start(self) -> None:
-        """A-63: what was sent for a run that could not start is handed back, and nobody waits for it."""
+        """A-63: messages for a run that could not start are handed back, and waiters return."""
         workers, spawn = self.spawned()
 
         def spawn_once(run: Coroutine[None, None, None]) -> object:
@@ -235,7 +235,7 @@ class TestSpawn:
 
 class TestLoopThatShutsDown:
     def test_no_process_survives(self, tmp_path: Path) -> None:
-        """A console that just ends its event loop leaves no process behind."""
+        """A program that only ends its event loop leaves no process behind."""
 
         async def console() -> int:
             w = await watched(

@@ -1,4 +1,4 @@
-"""Compacting a session: who asks, what is stored and told, what comes meanwhile, what goes wrong."""
+"""Compacting a session: the request, storing and reporting, messages meanwhile, and failures."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ TALK = (T("a1"), T("a2"), T("a3"))
 
 
 async def talked(*replies: Reply, **options: object) -> Watched:
-    """A session in which three things were said and answered; then its model gives `replies`."""
+    """Return a session with three answered messages, whose model then gives `replies`."""
     w = await watched(*TALK, *replies, **options)
     for text in ("u1", "u2", "u3"):
         await w.say(text)
@@ -59,7 +59,7 @@ async def talked(*replies: Reply, **options: object) -> Watched:
 
 
 class Held:
-    """A model whose replies wait until they are let go."""
+    """A model whose replies wait until they are released."""
 
     name = "held"
 
@@ -75,7 +75,7 @@ class Held:
 
 
 async def held() -> tuple[Watched, Held, asyncio.Task[SummaryMessage | None]]:
-    """A session whose compaction waits for its model."""
+    """Return a session whose compaction waits for its model."""
     w, model = await talked(), Held()
     w.session.model = model
     compacting = asyncio.create_task(w.session.compact())
@@ -85,7 +85,7 @@ async def held() -> tuple[Watched, Held, asyncio.Task[SummaryMessage | None]]:
 
 class TestCompacting:
     async def test_the_next_prompt(self) -> None:
-        """Section 9: four messages are kept; the model reads the summary and these, then what is said."""
+        """Section 9: four messages are kept; the prompt has the summary, these, and later messages."""
         w = await talked(T(" They ", "spoke. "), T("a4"))
         summary = await w.session.compact()
         assert summary == SummaryMessage(text="They spoke.", kept=4)
@@ -100,7 +100,7 @@ class TestCompacting:
         ]
 
     async def test_what_is_asked(self) -> None:
-        """Section 9: the session's model is asked, without tools, about what will not be kept."""
+        """Section 9: the session's model is asked, without tools, to sum up the messages not kept."""
         w = await talked(T("S"))
         await w.session.compact(2, instructions="Keep numbers.")
         request = w.model.requests[-1]
@@ -112,7 +112,7 @@ class TestCompacting:
         assert "Keep numbers." in asked.text
 
     async def test_the_store_keeps_everything(self) -> None:
-        """A-77: a summary is one more message; all others stay, in the store and in the session."""
+        """A-77: a summary is an additional message; store and session keep all others."""
         w = await talked(T("S"))
         before = list(w.session.messages)
         await w.session.compact(by="maria")
@@ -121,7 +121,7 @@ class TestCompacting:
         assert list(w.session.messages) == stored
 
     async def test_what_is_told(self) -> None:
-        """A-11: status, start, step with usage, and the summary once it is in the store."""
+        """A-11: status, start, step with usage, and the summary once it is stored are reported."""
         w = await talked(T("S"))
         stored: list[int] = []
 
@@ -143,7 +143,7 @@ class TestCompacting:
         assert w.session.usage == before + Usage(input=10, output=5)
 
     async def test_again(self) -> None:
-        """Section 9: the second summary is made of the first and what came after it."""
+        """Section 9: the second summary is made from the first one and the messages after it."""
         w = await talked(T("S1"), T("a4"), T("S2"), T("a5"))
         await w.session.compact(2)
         await w.say("u4")
@@ -155,7 +155,7 @@ class TestCompacting:
         assert w.prompt(7) == ['user "<summary>\nS2\n</summary>"', 'assistant "a4"', 'user "u5"']
 
     async def test_nothing_to_compact(self) -> None:
-        """Section 9: a short conversation is left alone, and nobody is asked."""
+        """Section 9: a short conversation stays unchanged, without a model call."""
         w = await watched(T("a1"))
         assert await w.session.compact() is None
         await w.say("u1")
@@ -164,7 +164,7 @@ class TestCompacting:
         assert (len(w.model.requests), w.events) == (1, [])
 
     async def test_resumed(self) -> None:
-        """A-7, A-77: a session resumed from the store sends what the live one would have sent."""
+        """A-7, A-77: a session resumed from the store sends the same as the live one."""
         w = await talked(T("S"), T("a4"))
         await w.session.compact(3)
         model = ScriptedModel([T("there")])
@@ -174,7 +174,7 @@ class TestCompacting:
         assert model.requests[0].messages == w.model.requests[-1].messages
 
     async def test_going_on_after_it(self) -> None:
-        """Section 9: a summary is nobody's last word; what was said last decides whether to go on."""
+        """Section 9: a summary does not count as the last message when a run is continued."""
         w = await watched(T("a1"), ERR("boom"), T("S"), T("ok"))
         await w.say("u1")
         with pytest.raises(RuntimeError):
@@ -185,14 +185,14 @@ class TestCompacting:
         assert w.prompt(4) == ['user "<summary>\nS\n</summary>"', 'user "u2"']
 
     async def test_the_gate_is_not_asked(self) -> None:
-        """Section 9: compacting is no call; the gate hears nothing of it."""
+        """Section 9: compacting is not a call, so the gate does not see it."""
         gate = Log()
         w = await talked(T("S"), gate=gate)
         await w.session.compact()
         assert gate.happened == []
 
     async def test_ids_stay_unique(self) -> None:
-        """Section 9: a call's id that the summary has swallowed is still not given again."""
+        """Section 9: the id of a summarised call is not reused."""
         call = C(c1=("note", {"text": "x"}))
         w = await watched(call, T("a"), T("S"), call, T("b"), tools=[noted([])])
         await w.say("u1")
@@ -204,7 +204,7 @@ class TestCompacting:
 
 class TestMeanwhile:
     async def test_busy(self) -> None:
-        """Section 9: it refuses while a run is under way, or another compaction."""
+        """Section 9: it is refused during a run or another compaction."""
         slow = Slow()
         w = await watched(C(slow={}), T("ok"), tools=[slow.tool])
         w.session.send("go")
@@ -221,7 +221,7 @@ class TestMeanwhile:
         assert await compacting is not None
 
     async def test_a_message_waits(self) -> None:
-        """Section 9: what is sent meanwhile, in either mode, is the first thing said afterwards."""
+        """Section 9: messages sent meanwhile, in either mode, come first afterwards."""
         w, model, compacting = await held()
         w.session.send("queued", mode="queue")
         w.session.send("steering")
@@ -236,7 +236,7 @@ class TestMeanwhile:
         assert [e.status for e in w.events if isinstance(e, StatusEvent)] == ["busy", "idle"]
 
     async def test_abort(self) -> None:
-        """Section 9: an abort stops it and changes nothing; what waited is handed back, and told."""
+        """Section 9: an abort changes nothing; waiting messages are handed back and reported."""
         w, model, compacting = await held()
         before = w.session.messages
         w.session.send("later")
@@ -251,7 +251,7 @@ class TestMeanwhile:
         assert len(model.requests[1].messages) == 7
 
     async def test_a_message_after_the_abort(self) -> None:
-        """A-63: what is sent once it was aborted starts a run, and what was handed back is still told."""
+        """A-63: a message after the abort starts a run, and handed-back messages are still reported."""
         w, model, compacting = await held()
         w.session.send("before")
         w.session.abort()
@@ -265,7 +265,7 @@ class TestMeanwhile:
         assert told == [("busy", ()), ("idle", ("before",)), ("busy", ()), ("idle", ())]
 
     async def test_who_waits_is_cancelled(self) -> None:
-        """A-97: cancelling who asked stops it; the session rests and can be used."""
+        """A-97: cancelling the caller stops it; the session becomes idle and stays usable."""
         w, model, compacting = await held()
         compacting.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -275,7 +275,7 @@ class TestMeanwhile:
         assert await w.session.prompt("u4") == "reply 2"
 
     async def test_closing(self) -> None:
-        """Section 9: closing stops it, and a closed session refuses."""
+        """Section 9: closing the session stops it, and a closed session refuses it."""
         w, _, compacting = await held()
         await w.session.aclose()
         with pytest.raises(CompactionError, match="closed"):
@@ -284,7 +284,7 @@ class TestMeanwhile:
             await w.session.compact()
 
     async def test_closed_by_a_listener(self) -> None:
-        """Section 9: a listener may close the session once it hears of the summary."""
+        """Section 9: a listener can close the session when the summary is reported."""
         w = await talked(T("S"))
         w.session.on("compacted", lambda event: w.session.aclose())
         async with asyncio.timeout(5):
@@ -292,7 +292,7 @@ class TestMeanwhile:
         assert w.session.closed
 
     async def test_settings_may_change(self) -> None:
-        """Part 2: a model assigned meanwhile is the next call's."""
+        """Part 2: a model that is assigned meanwhile is used for the next call."""
         w, model, compacting = await held()
         other = ScriptedModel([T("a4")])
         w.session.model = other
@@ -314,7 +314,7 @@ class TestGoingWrong:
         ],
     )
     async def test_no_summary(self, reply: Reply, why: str) -> None:
-        """Section 9: a failed, empty or cut off reply changes nothing and raises; the session goes on."""
+        """Section 9: a failed, empty or truncated reply changes nothing and raises an error."""
         w = await talked(reply, T("a4"))
         before = w.session.messages
         with pytest.raises(
@@ -329,21 +329,21 @@ class TestGoingWrong:
         assert len(w.model.requests[-1].messages) == 7
 
     async def test_an_empty_reply_still_cost_something(self) -> None:
-        """A-27: tokens of a reply that could not be used count."""
+        """A-27: tokens of an unusable reply are counted."""
         w = await talked(T(""))
         with pytest.raises(CompactionError):
             await w.session.compact()
         assert w.session.usage == Usage(input=40, output=20)
 
     async def test_the_cause_is_kept(self) -> None:
-        """Section 9: the error knows what the model raised."""
+        """Section 9: the error has the model's exception as its cause."""
         w = await talked(ERR(OSError("no route")))
         with pytest.raises(CompactionError) as caught:
             await w.session.compact()
         assert isinstance(caught.value.__cause__, OSError)
 
     async def test_a_store_that_fails(self) -> None:
-        """A-11: a summary that cannot be stored is not told, and does not count."""
+        """A-11: a summary that cannot be stored is not reported and has no effect."""
 
         class Full(InMemorySessionStore):
             async def append(self, session_id: str, message: Message) -> None:
@@ -359,7 +359,7 @@ class TestGoingWrong:
         assert len(w.model.requests[-1].messages) == 7
 
     async def test_a_listener_that_raises(self) -> None:
-        """A-32: its error is raised, and the summary that was stored before counts."""
+        """A-32: the listener's error is raised, and the summary, already stored, is effective."""
         w = await talked(T("S"))
 
         @w.session.on("compacted")
@@ -372,7 +372,7 @@ class TestGoingWrong:
         assert w.session.status == "idle"
 
     async def test_an_open_call(self) -> None:
-        """A-32: a call without a result would get it after the summary, so it comes first."""
+        """A-32: compaction is refused while a call has no result, which would come after the summary."""
         store = InMemorySessionStore()
         call = ProposedCall(call_id="c1", name="deploy")
         said = [UserMessage(text="go"), AssistantMessage(tool_calls=(call,))]
@@ -386,7 +386,7 @@ class TestGoingWrong:
 
 class TestOverHttp:
     async def test_two_turns_around_it(self) -> None:
-        """Section 9: over real HTTP, no tools are sent, and the next prompt begins with the summary."""
+        """Section 9: over real HTTP, no tools are sent, and the next prompt starts with the summary."""
         call = [begins_call(0, "a", "bash", '{"command": "echo hi"}'), *ends("tool_calls")]
         answers = [call, says("done"), says("They said hi."), Refusal(400, "no"), says("sure")]
         with OpenAIServer(answers) as server:
@@ -415,8 +415,9 @@ class TestLaw:
     @settings(max_examples=examples(80), deadline=None)
     @given(turns)
     def test_prompts_follow_from_the_store(self, happens: list[tuple[list[int], int | None]]) -> None:
-        """A-77: each prompt is `prompt_of` what was stored by then, and valid, however often and wherever
-        the session was compacted; nothing that was said leaves the store.
+        """A-77: each prompt is a valid `prompt_of` the messages stored so far.
+
+        This holds for any number and place of compactions; no message leaves the store.
         """
 
         async def scenario() -> None:

@@ -1,4 +1,4 @@
-"""The laws of a session that is compacted amid everything else that happens to it."""
+"""Laws of a session that is compacted among all its other operations."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ faults = st.builds(
 
 
 class Compacted(Scene):
-    """A scene in which somebody compacts, or cancels that."""
+    """A scene with compactions and their cancellation."""
 
     def __init__(self, faults: Faults, answers: list[tuple[int, str]]) -> None:
         super().__init__(faults, answers)
@@ -64,7 +64,7 @@ class Compacted(Scene):
 
 
 class TestLaws:
-    # Somebody says something while the model sums up, and somebody stops that: rare by chance.
+    # A message during the summary and its abort, which is rare in random examples.
     @example(
         [T("a"), T(*"abcdef")],
         [(0, "steer"), (80, "compact"), (6, "queue"), (0, "abort"), (0, "steer")],
@@ -83,9 +83,10 @@ class TestLaws:
         answers: list[tuple[int, str]],
         faults: Faults,
     ) -> None:
-        """A-77, A-63: whenever a session is compacted, its messages are what the store holds, every
-        prompt is what a beginning of the store makes of it and is valid, each text that was sent is in
-        exactly one place, and the session comes to rest.
+        """A-77, A-63: for compactions at any time, the session's messages equal the store's.
+
+        Every prompt is valid and follows from a beginning of the store. Each text that was sent is in
+        exactly one place, and the session becomes idle.
         """
 
         async def scenario() -> None:

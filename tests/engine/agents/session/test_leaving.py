@@ -1,4 +1,4 @@
-"""Listeners that raise what is no ordinary error: the run ends in order, then it goes where it should."""
+"""Listeners that raise other than ordinary errors: the run ends in order before they take effect."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ OFTEN: list[EventName] = ["turn_start", "message", "step", "tool_call", "tool_re
 
 
 class Gone(BaseException):
-    """Neither an error nor a wish to end the program."""
+    """Neither an error nor a request to end the program."""
 
 
 @tool
@@ -40,7 +40,7 @@ async def note(text: str = "") -> str:
 
 
 class Talk:
-    """A session whose listener of one event raises; what became of it."""
+    """A session whose listener of one event raises, and its outcome."""
 
     def __init__(self, event: EventName, error: Callable[[], BaseException], *replies: object) -> None:
         self.store = InMemorySessionStore()
@@ -53,7 +53,7 @@ class Talk:
         self.gate = GateManager(compile_rules("limit note to 2 per session").registry)
 
     async def live(self) -> None:
-        """Let it talk, and stay in the loop as programs do."""
+        """Run the session, and stay in the event loop as programs do."""
         agent = Agent(ScriptedModel(self.replies), tools=[note], store=self.store, gate=self.gate)
         self.session = await agent.create_session("s")
         self.session.on("error", lambda event: self.errors.append(event.error))
@@ -70,7 +70,7 @@ class Talk:
         raise self.error()
 
     async def whole(self) -> None:
-        """The session rests, every call has its result, and nothing waits in the nets."""
+        """Check that the session is idle, every call has its result, and no step is pending."""
         assert self.session is not None
         assert self.session.status == "idle"
         stored = await self.store.load("s")
@@ -85,8 +85,9 @@ class TestLeaving:
     def test_goes_on_once_the_run_has_ended(
         self, event: EventName, error: Callable[[], BaseException]
     ) -> None:
-        """A-32: a listener that ends the program does; before that the run has failed as with any error,
-        so that the history is whole and whoever waits knows.
+        """A-32: a listener can end the program; before that the run fails as with any error.
+
+        The history is complete, and waiters get the error.
         """
         talk = Talk(event, error)
         with pytest.raises(type(error())):
@@ -98,7 +99,7 @@ class TestLeaving:
         assert event in str(told)
 
     def test_what_an_error_listener_raises(self) -> None:
-        """A-33: also one that leaves when it hears of an error."""
+        """A-33: the same holds for an error listener that ends the program."""
         talk = Talk("error", lambda: SystemExit(3))
         talk.replies = [ERR(ZeroDivisionError("no model"))]
         with pytest.raises(SystemExit):
@@ -107,7 +108,7 @@ class TestLeaving:
         assert [type(error) for error in talk.errors] == [ZeroDivisionError]
 
     def test_observers(self) -> None:
-        """A-32: the same of who hears every event."""
+        """A-32: the same holds for an observer of all events."""
         talk = Talk("turn_end", KeyboardInterrupt)
 
         async def live() -> None:
@@ -122,7 +123,7 @@ class TestLeaving:
         asyncio.run(talk.whole())
 
     def test_a_compaction(self) -> None:
-        """A-32: a listener that leaves while a conversation is summed up leaves from there."""
+        """A-32: the same holds for a listener during a compaction."""
         talk = Talk("compaction_start", lambda: SystemExit(3))
 
         async def live() -> None:
@@ -139,7 +140,7 @@ class TestLeaving:
 
     @pytest.mark.slow
     async def test_anything_else(self) -> None:
-        """A-32: what is neither of both ends the run too, and whoever waits is told what it was."""
+        """A-32: any other base exception ends the run too, and waiters get it as the cause."""
         agent = Agent(ScriptedModel([C(c1=("note", {})), T("done")]), tools=[note])
         session = await agent.create_session("s")
         heard: list[ErrorEvent] = []
@@ -164,7 +165,7 @@ class TestLeaving:
 class TestCancelledFromWithin:
     @pytest.mark.parametrize("event", OFTEN)
     async def test_fails_the_run(self, event: EventName) -> None:
-        """A-32: a listener whose own work was cancelled does not cancel the run silently: it fails."""
+        """A-32: a listener whose own work was cancelled fails the run instead of cancelling it."""
         agent = Agent(ScriptedModel([C(c1=("note", {})), T("done")]), tools=[note])
         session = await agent.create_session("s")
         heard: list[ErrorEvent] = []
@@ -185,7 +186,7 @@ class TestCancelledFromWithin:
         assert all(m.is_error for m in ended) or event in ("tool_result", "turn_end")
 
     async def test_a_compaction_fails(self) -> None:
-        """A-32: nor does it stop a summary as if a person had."""
+        """A-32: such a cancellation fails a compaction instead of stopping it like an abort."""
         agent = Agent(ScriptedModel([T("a"), T("b"), T("summary")]))
         session = await agent.create_session("s")
         await session.prompt("one")
@@ -199,7 +200,7 @@ class TestCancelledFromWithin:
             await session.compact(0)
 
     async def test_being_cancelled_itself_still_counts(self) -> None:
-        """A-97: where the run is cancelled while a listener works, it is aborted as ever."""
+        """A-97: if the run is cancelled while a listener works, it is aborted as usual."""
         runs: list[asyncio.Task[None]] = []
 
         def spawn(run: object) -> None:

@@ -1,4 +1,4 @@
-"""Messages sent while a run is under way: steering, queueing, and never losing one."""
+"""Messages sent during a run: steering, queueing, and never losing one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..script import SKIPPED, Slow, noted, until, watched
 
 class TestRouting:
     async def test_never_blocks(self) -> None:
-        """A-70: sending returns nothing at once, and the session is busy from then on."""
+        """A-70: sending returns at once, and the session is busy from then on."""
         w = await watched(T("x"))
         assert w.session.status == "idle"
         assert w.session.send("go") is None
@@ -40,7 +40,7 @@ class TestRouting:
         assert w.seen[-1] == 'turn_end("x")'
 
     async def test_waiters_share_the_outcome(self) -> None:
-        """A-71: everybody who waits sees the same failure; a new message starts afresh."""
+        """A-71: all waiters get the same failure, and a new message starts a new run."""
         w = await watched(ERR("boom"), T("ok"))
         w.session.send("go")
         waits = [w.session.wait_for_idle() for _ in range(3)]
@@ -49,7 +49,7 @@ class TestRouting:
         assert (await w.say("again"))[-1] == 'turn_end("ok")'
 
     async def test_same_tick(self) -> None:
-        """A-74: messages sent right after the first are all in the first prompt."""
+        """A-74: messages sent right after the first one are all in the first prompt."""
         w = await watched(T("reply"))
         for text in ("1", "2", "3"):
             w.session.send(text)
@@ -58,7 +58,7 @@ class TestRouting:
         assert len(w.model.requests) == 1
 
     async def test_mode_of_the_call_wins(self) -> None:
-        """A-8: the call's mode, then the session's, then the agent's."""
+        """A-8: the call's mode takes precedence over the session's, and that over the agent's."""
         w = await watched(T("a"), T("b"), T("c"), send_mode="queue")
         w.session.send("1")
         w.session.send("2")
@@ -81,7 +81,7 @@ class TestRouting:
     async def test_precedence_of_modes(
         self, agent: str | None, session: str | None, call: str | None, first_prompt: int
     ) -> None:
-        """A-8: the nearest setting wins; without any, messages steer."""
+        """A-8: the most specific setting wins; by default messages steer."""
         model = ScriptedModel([T("a"), T("b")])
         made = Agent(model) if agent is None else Agent(model, send_mode=agent)
         talk = await made.create_session(send_mode=session)
@@ -91,26 +91,26 @@ class TestRouting:
         assert len(model.requests[0].messages) == first_prompt
 
     async def test_unknown_mode(self) -> None:
-        """An unknown mode is an error and sends nothing."""
+        """An unknown mode is an error, and nothing is sent."""
         w = await watched()
         with pytest.raises(ValueError, match="mode is 'steer' or 'queue', not 'shout'"):
             w.session.send("x", mode="shout")
         assert w.session.status == "idle"
 
     async def test_who_said_it(self) -> None:
-        """A message keeps who sent it."""
+        """A message keeps its sender."""
         w = await watched(T("x"))
         w.session.send("go", by="maria")
         await w.session.wait_for_idle()
         assert w.session.messages[0].by == "maria"
 
     async def test_prompt(self) -> None:
-        """`prompt` sends, waits and gives the turn's text."""
+        """`prompt` sends, waits and returns the turn's text."""
         w = await watched(T("one"), T("two"))
         assert [await w.session.prompt("a"), await w.session.prompt("b")] == ["one", "two"]
 
     async def test_closed(self) -> None:
-        """A closed session takes no messages."""
+        """A closed session refuses messages."""
         w = await watched()
         await w.session.aclose()
         with pytest.raises(SessionClosedError):
@@ -133,20 +133,20 @@ class TestSteering:
         assert (await w.stored())[:4] == w.prompt(2)
 
     async def test_told_before_the_first_delta(self) -> None:
-        """A-73: the steering message's event comes before the reply it steers."""
+        """A-73: the steering message's event comes before the reply that it steers."""
         w = await watched(T("a"), T("b"))
         w.session.on("text_delta", lambda e: w.session.send("now") if e.delta == "a" else None)
         seen = await w.say("go")
         assert seen.index('user "now"') < seen.index('delta "b"')
 
     async def test_during_the_decision_of_another(self) -> None:
-        """A-75: a message that came while c1 was decided skips the calls after it; c1 still runs."""
+        """A-75: a message during the decision on c1 skips the calls after it; c1 still runs."""
         ran: list[str] = []
         calls = C(c1=("note", {"text": "1"}), c2=("note", {"text": "2"}), c3=("note", {"text": "3"}))
         w = await watched(calls, T("ok"), tools=[noted(ran)])
 
         def decide(event: ToolCallEvent) -> None:
-            # Sending right before returning: the decision is there before anybody can withdraw it.
+            # It sends right before returning, so the decision exists before it can be withdrawn.
             asyncio.get_running_loop().call_soon(w.session.send, "STEER")
 
         w.session.on("tool_call", decide)
@@ -171,7 +171,7 @@ class TestSteering:
         ]
 
     async def test_during_the_reply(self) -> None:
-        """A-76: a message that came while the reply streamed skips all of its calls."""
+        """A-76: a message during the reply skips all of its calls."""
         ran: list[str] = []
         w = await watched(T("let me") + C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted(ran)])
 
@@ -189,7 +189,7 @@ class TestSteering:
         assert ran == []
 
     async def test_withdraws_a_decision(self) -> None:
-        """A-78: a message while a listener still thinks cancels it and skips that call and the rest."""
+        """A-78: a message while a listener decides cancels it, and skips that call and the rest."""
         ran: list[str] = []
         w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted(ran)])
         asked = asyncio.Event()
@@ -218,7 +218,7 @@ class TestSteering:
         assert ran == []
 
     async def test_queued_message_withdraws_nothing(self) -> None:
-        """A-78: only steering interrupts; a queued message leaves the decision alone."""
+        """A-78: only steering interrupts; a queued message does not affect the decision."""
         ran: list[str] = []
         w = await watched(C(note={}), T("A"), T("B"), tools=[noted(ran)])
         asked, answer = asyncio.Event(), asyncio.Event()
@@ -237,7 +237,7 @@ class TestSteering:
         assert w.turn_end.text == "B"
 
     async def test_from_an_observer_of_the_call(self) -> None:
-        """A-78: a message sent by whoever is shown the call first skips it too."""
+        """A-78: a message by an observer, which gets the call first, skips it too."""
         ran: list[str] = []
         w = await watched(C(c1=("note", {})), T("ok"), tools=[noted(ran)])
         w.session.on_any(lambda e: w.session.steer("no") if e.type == "tool_call" else None)
@@ -245,7 +245,7 @@ class TestSteering:
         assert ran == []
 
     async def test_during_the_last_reply(self) -> None:
-        """A-81: a message that came during a text-only reply gets an answer in the same run."""
+        """A-81: a message during a text-only reply gets an answer in the same run."""
         w = await watched(T("First"), T("Second"))
         w.session.on("text_delta", lambda e: w.session.send("STEER") if e.delta == "First" else None)
         seen = await w.say("go")
@@ -265,7 +265,7 @@ class TestQueueing:
         assert w.prompt(2) == ['user "1"', 'assistant "First reply"', 'user "2"']
 
     async def test_one_after_the_other(self) -> None:
-        """A-80: each queued message gets a turn of its own, in order."""
+        """A-80: each queued message gets a separate turn, in order."""
         w = await watched(T("A"), T("B"), T("C"), send_mode="queue")
         for text in ("1", "2", "3"):
             w.session.send(text)
@@ -274,7 +274,7 @@ class TestQueueing:
         assert (await w.stored())[-1] == 'assistant "C"'
 
     async def test_all_at_once(self) -> None:
-        """A-80: `follow_up="all"` gives all queued messages to one turn."""
+        """A-80: `follow_up="all"` passes all queued messages to one turn."""
         w = await watched(T("A"), T("B"), send_mode="queue", follow_up="all")
         for text in ("1", "2", "3"):
             w.session.send(text)
@@ -282,14 +282,14 @@ class TestQueueing:
         assert w.prompt(2) == ['user "1"', 'assistant "A"', 'user "2"', 'user "3"']
 
     async def test_from_the_turns_end(self) -> None:
-        """A-82: a message sent by a turn's end listener starts a new run, and waiting includes it."""
+        """A-82: a message from a turn end listener starts a new run, and waiting includes it."""
         w = await watched(T("one"), T("two"))
         w.session.on("turn_end", lambda e: w.session.send("more") if e.text == "one" else None)
         seen = await w.say("go")
         assert [s for s in seen if s.startswith("turn_end")] == ['turn_end("one")', 'turn_end("two")']
 
     async def test_steering_goes_first(self) -> None:
-        """A-83: with both waiting in a tool turn, steering joins the next prompt, the queue waits."""
+        """A-83: in a tool turn, steering joins the next prompt, and the queue waits."""
         slow = Slow()
         w = await watched(C(slow={}), T("T1"), T("T2"), tools=[slow.tool])
         w.session.send("go")
@@ -304,7 +304,7 @@ class TestQueueing:
 
 class TestUntil:
     async def test_messages_arrive_in_their_order(self) -> None:
-        """Messages sent one by one while a run is busy keep their order."""
+        """Messages sent one by one during a run keep their order."""
         slow = Slow()
         w = await watched(C(slow={}), T("ok"), tools=[slow.tool])
         w.session.send("go")

@@ -43,7 +43,7 @@ class TestAgent:
         assert (one.max_steps, one.send_mode, one.name) == (100, "steer", "agent")
 
     async def test_system_prompt_and_tools_reach_the_model(self) -> None:
-        """The model is told the system prompt and each tool's name, description and parameters."""
+        """The model gets the system prompt and each tool's name, description and parameters."""
         w = await watched(T("x"), tools=[noted([])], system_prompt="Be brief.")
         await w.say("go")
         request = w.model.requests[0]
@@ -53,7 +53,7 @@ class TestAgent:
         assert spec.parameters["additionalProperties"] is False
 
     async def test_unknown_mode(self) -> None:
-        """An unknown send mode is an error when the agent is made."""
+        """An unknown send mode is an error when the agent is created."""
         with pytest.raises(ValueError, match="send_mode is 'steer' or 'queue', not 'shout'"):
             Agent(ScriptedModel([]), send_mode="shout")
 
@@ -79,7 +79,7 @@ class TestCreating:
         assert [r.role for r in session.messages] == ["user", "assistant", "user", "assistant"]
 
     async def test_id_that_exists(self) -> None:
-        """A-4: an id the store already holds is an error; with `exist_ok` the conversation goes on."""
+        """A-4: an id that the store already has is an error; with `exist_ok` its session is continued."""
         agent = Agent(ScriptedModel([T("Hello"), T("Again")]))
         w = Watched(agent, await agent.create_session("x"))
         await w.say("Hi")
@@ -90,7 +90,7 @@ class TestCreating:
         assert again.prompt(2) == ['user "Hi"', 'assistant "Hello"', 'user "More"']
 
     async def test_own_store_and_runtime(self, tmp_path: Path) -> None:
-        """A session may have a store and a runtime of its own."""
+        """A session can have its own store and runtime."""
         agent = Agent(ScriptedModel([T("x")]))
         store = InMemorySessionStore()
         session = await agent.create_session("s", store=store, runtime=LocalRuntime(tmp_path))
@@ -99,7 +99,7 @@ class TestCreating:
         assert not await agent.store.exists("s")
 
     async def test_unused(self) -> None:
-        """A-10: a session nobody used is not in the store."""
+        """A-10: an unused session is not in the store."""
         agent = Agent(ScriptedModel([]))
         session = await agent.create_session()
         assert not await agent.store.exists(session.id)
@@ -109,7 +109,7 @@ class TestCreating:
 
 class TestResuming:
     async def test_unknown(self) -> None:
-        """A-5: resuming what does not exist says so."""
+        """A-5: resuming an unknown session is an error with its id."""
         with pytest.raises(SessionNotFoundError, match=r"^Session not found: nonexistent$"):
             await Agent(ScriptedModel([])).resume_session("nonexistent")
 
@@ -124,7 +124,7 @@ class TestResuming:
         assert session.messages == ()
 
     async def test_history_reaches_the_model(self) -> None:
-        """A-7: the model sees the conversation from the store and the new message."""
+        """A-7: the model gets the stored conversation and the new message."""
         agent = Agent(ScriptedModel([T("Hello back"), T("x")]))
         await Watched(agent, await agent.create_session("sess-1")).say("Hi")
         w = Watched(agent, await agent.resume_session("sess-1"))
@@ -132,7 +132,7 @@ class TestResuming:
         assert w.prompt(2) == ['user "Hi"', 'assistant "Hello back"', 'user "Hello again"']
 
     async def test_call_without_a_result(self) -> None:
-        """A-32: a call whose result was never stored is answered before the model is called."""
+        """A-32: a call without a stored result gets one before the model is called."""
         store = InMemorySessionStore()
         await store.append("s", UserMessage(text="go"))
         calls = (ProposedCall(call_id="c1", name="bash"), ProposedCall(call_id="c2", name="bash"))
@@ -165,7 +165,7 @@ async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
 
 class TestStore:
     async def test_round_trip(self, store: SessionStore) -> None:
-        """A-9: unknown ids are empty; what is appended is loaded, and exists from then on."""
+        """A-9: an unknown id is empty; an appended message is loaded, and the id exists from then on."""
         assert await store.load("x") == []
         assert not await store.exists("x")
         await store.append("x", UserMessage(text="Hi"))
@@ -174,7 +174,7 @@ class TestStore:
         assert not await store.exists("y")
 
     async def test_copies(self, store: SessionStore) -> None:
-        """A-9: neither the list nor the messages that were put in or got out reach the store."""
+        """A-9: changes to appended or loaded lists and messages do not reach the store."""
         call = ProposedCall(call_id="c", name="bash", args={"command": "ls", "deep": {"a": [1]}})
         message = AssistantMessage(tool_calls=(call,))
         await store.append("x", message)
@@ -186,7 +186,7 @@ class TestStore:
         assert kept.tool_calls[0].args == {"command": "ls", "deep": {"a": [1]}}
 
     async def test_goes_on(self, store: SessionStore) -> None:
-        """A-4, A-7: a session goes on from what the store holds, and begins only once."""
+        """A-4, A-7: a session continues from the stored messages, and can be created only once."""
         agent = Agent(ScriptedModel([T("Hello"), T("Again")]), store=store)
         w = Watched(agent, await agent.create_session("x"))
         await w.say("Hi")
@@ -198,7 +198,7 @@ class TestStore:
         assert await again.stored() == [*again.prompt(2), 'assistant "Again"']
 
     async def test_stored_before_told(self) -> None:
-        """A-11: when an event is told, its message is in the store."""
+        """A-11: when an event is reported, its message is already stored."""
         w = await watched(C(note={}), T("ok"), tools=[noted([])])
         stored: list[int] = []
 
@@ -211,7 +211,7 @@ class TestStore:
         assert stored == [1, 2, 3, 4]
 
     async def test_history_is_private(self) -> None:
-        """A-12: nothing outside changes the conversation."""
+        """A-12: the conversation cannot be changed from outside."""
         w = await watched(T("x"))
         await w.say("go")
         assert isinstance(w.session.messages, tuple)

@@ -1,4 +1,4 @@
-"""Subagents: work handed to another agent, every call of which passes the same gate."""
+"""Subagents: work delegated to another agent, whose calls all pass the same gate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from interlock.rules import compile_rules
 
 
 class Shop:
-    """Tools that remember what ran, and agents that use them."""
+    """Tools that record their runs, and agents that use them."""
 
     def __init__(self) -> None:
         self.ran: list[str] = []
@@ -52,7 +52,7 @@ RULES = "require test before deploy\nlimit deploy to 1 per session\n"
 
 class TestTask:
     async def test_the_subagent_answers_for_its_call(self) -> None:
-        """§9 ☆: `task_<name>` gives another agent a conversation of its own; its last words return."""
+        """§9 ☆: `task_<name>` gives another agent its own conversation; its last text is the result."""
         shop = Shop()
         helper = shop.agent(C(test={}), T("All ", "green."))
         boss = shop.boss(C(task_helper={"prompt": "Test it"}), T("Fine."), helper=helper)
@@ -68,7 +68,7 @@ class TestTask:
         assert shop.ran == ["test"]
 
     async def test_its_errors_are_the_calls(self) -> None:
-        """A-57: a subagent that fails is a failed call; the parent goes on."""
+        """A-57: a failing subagent is a failed call, and the parent continues."""
         shop = Shop()
         helper = shop.agent(ERR("no model today"))
         boss = shop.boss(C(task_helper={"prompt": "x"}), T("I see."), helper=helper)
@@ -79,7 +79,7 @@ class TestTask:
         assert (results[0].result, results[0].is_error) == ("no model today", True)
 
     async def test_its_steps_end(self) -> None:
-        """A subagent that would go on for ever says so when it is stopped."""
+        """The result of a subagent that reaches its step limit says so."""
         shop = Shop()
         helper = Agent(
             ScriptedModel(lambda _: C(test={})), name="helper", tools=shop.tools(), max_steps=3
@@ -93,7 +93,7 @@ class TestTask:
         assert shop.ran == ["test"] * 3
 
     async def test_an_agent_that_calls_itself_ends(self) -> None:
-        """Agents that set each other to work are stopped after eight levels."""
+        """Agents that delegate recursively are stopped after eight levels."""
         model = ScriptedModel(
             lambda messages: C(task_echo={"prompt": "deeper"}) if len(messages) < 2 else T("up")
         )
@@ -108,7 +108,7 @@ class TestTask:
         assert len(deepest) == 1
 
     async def test_its_tools_stay_in_the_parents_runtime(self) -> None:
-        """Nobody leaves a sandbox by delegating."""
+        """Delegation does not leave the parent's sandbox."""
         seen: list[object] = []
 
         @tool
@@ -130,7 +130,7 @@ class TestTask:
 
 class TestGate:
     async def test_every_call_passes_the_parents_gate(self) -> None:
-        """The subagent's test unlocks the parent's deploy, and its deploy spends the parent's budget."""
+        """The subagent's test unlocks the parent's deploy, and its deploy uses the parent's budget."""
         shop = Shop()
         helper = shop.agent(C(deploy={}), C(test={}), C(deploy={}), T("done"))
         boss = shop.boss(
@@ -145,7 +145,7 @@ class TestGate:
         assert "has reached its limit of 1 calls" in str(boss.model.requests[-1].messages[-1])
 
     async def test_the_task_itself_can_be_gated(self) -> None:
-        """`block task_helper` keeps the subagent from being started at all."""
+        """`block task_helper` prevents the subagent from being started."""
         shop = Shop()
         helper = shop.agent()
         boss = shop.boss(C(task_helper={"prompt": "x"}), T("ok"), helper=helper)
@@ -154,7 +154,7 @@ class TestGate:
         assert helper.model.requests == []
 
     async def test_calls_of_the_same_id_do_not_meet(self) -> None:
-        """G-53: parent and children may number their calls alike."""
+        """G-53: parent and children can use the same call ids."""
         shop = Shop()
         helpers = [shop.agent(C(c1=("test", {})), T("done"), name=f"h{n}") for n in (1, 2)]
         calls = C(c1=("task_h1", {"prompt": "x"}), c2=("task_h2", {"prompt": "x"}))
@@ -166,7 +166,7 @@ class TestGate:
         assert all(not state.pending for state in manager.states.values())
 
     async def test_a_child_agents_own_gate_is_not_a_way_around(self) -> None:
-        """What the child brought along decides nothing."""
+        """The child's own gate is ignored."""
         shop = Shop()
         helper = Agent(
             ScriptedModel([C(deploy={}), T("ok")]),
@@ -183,7 +183,7 @@ class TestGate:
 
 class TestAbort:
     async def test_aborting_the_parent_stops_the_child(self) -> None:
-        """A-94: no tool of a subagent outlives the session that started it."""
+        """A-94: no tool of a subagent outlives its parent session."""
         started, stopped = asyncio.Event(), asyncio.Event()
 
         @tool
@@ -210,7 +210,7 @@ class TestAbort:
         assert len(boss.model.requests) == 1
 
     async def test_progress_reaches_the_parent_as_it_comes(self) -> None:
-        """What a subagent says is seen while it works."""
+        """A subagent's output is reported while it works."""
         helper = Agent(ScriptedModel([T("one ", "two")], delay=0.01), name="helper")
         boss = Agent(ScriptedModel([C(task_helper={"prompt": "x"}), T("ok")]), tools=[task_tool(helper)])
         session = await boss.create_session()

@@ -1,4 +1,4 @@
-"""Conversations in files of JSON lines: branches, order, damage, and what survives a crash."""
+"""Conversations in files of JSON lines: branches, order, damage, and durability after a crash."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def user(text: str) -> UserMessage:
 
 
 async def filled(folder: Path, *texts: str, session: str = "s") -> JsonlSessionStore:
-    """A store in which a person said `texts`."""
+    """Return a store with user messages of these `texts`."""
     store = JsonlSessionStore(folder)
     for text in texts:
         await store.append(session, user(text))
@@ -81,12 +81,12 @@ def texts(messages: list[Message]) -> list[str]:
 
 
 def files(folder: Path) -> list[Path]:
-    """All files below `folder`."""
+    """Return all files below `folder`."""
     return [path for path in folder.rglob("*") if path.is_file()]
 
 
 def writer(folder: Path, loop: str) -> subprocess.Popen[str]:
-    """Another process that says what `loop` says, to `store`."""
+    """Start another process that runs `loop` with `store`."""
     code = (
         "import asyncio\n"
         "from interlock.engine.agents import JsonlSessionStore, UserMessage\n"
@@ -103,7 +103,7 @@ class TestRoundTrip:
     @settings(max_examples=examples(60), deadline=None)
     @given(st.lists(MESSAGE, max_size=8))
     def test_any_conversation(self, messages: list[Message]) -> None:
-        """A-9: any conversation is loaded as it was appended, by this store and by the next one."""
+        """A-9: any conversation is loaded as appended, by this store and by a new one."""
 
         async def both(folder: Path) -> None:
             store = JsonlSessionStore(folder)
@@ -117,7 +117,7 @@ class TestRoundTrip:
             asyncio.run(both(Path(folder)))
 
     async def test_a_session_on_it(self, tmp_path: Path) -> None:
-        """A-7, A-77: a session goes on from its file with the prompt the live one would have had."""
+        """A-7, A-77: a session resumed from its file has the prompt that the live one would have had."""
         ran: list[str] = []
         model = ScriptedModel([C(note={"text": "a"}), T("one"), T("two")])
         agent = Agent(model, tools=[noted(ran)], store=JsonlSessionStore(tmp_path))
@@ -128,7 +128,7 @@ class TestRoundTrip:
         assert list(model.requests[-1].messages) == [*live.messages, user("more")]
 
     async def test_subagents(self, tmp_path: Path) -> None:
-        """Section 9: a subagent's conversation is a session, with a file, of its own."""
+        """Section 9: a subagent's conversation is a separate session with its own file."""
         helper = Agent(ScriptedModel([T("done")]), name="helper")
         store = JsonlSessionStore(tmp_path)
         model = ScriptedModel([C(task_helper={"prompt": "Do it"}), T("fine")])
@@ -149,7 +149,7 @@ class TestRoundTrip:
 
 class TestFormat:
     async def test_a_line(self, tmp_path: Path) -> None:
-        """Section 9: each line names its entry, the one it follows, when it was written, and what."""
+        """Section 9: each line has its entry's id, the parent's id, the time and the message."""
         noon = datetime(2026, 3, 14, 12, tzinfo=UTC)
         store = JsonlSessionStore(tmp_path, clock=lambda: noon)
         await store.append("s", user("één"))
@@ -166,7 +166,7 @@ class TestFormat:
         assert "één" in text
 
     async def test_only_for_its_owner(self, tmp_path: Path) -> None:
-        """What agents say may hold secrets: nobody else may read files and folder."""
+        """Only the owner can read files and folder, because conversations can have secrets."""
         mask = os.umask(0)
         try:
             await filled(tmp_path / "new" / "folder", "x")
@@ -181,7 +181,7 @@ class TestFormat:
 
 class TestBranches:
     async def test_goes_on_after_an_earlier_message(self, tmp_path: Path) -> None:
-        """Section 9: a session resumed at a leaf has what led there, and what comes then follows it."""
+        """Section 9: a session resumed at a leaf has the messages up to it and continues from there."""
         store = JsonlSessionStore(tmp_path)
         model = ScriptedModel([T("A"), T("B"), T("C"), T("D")])
         agent = Agent(model, store=store)
@@ -200,7 +200,7 @@ class TestBranches:
         assert texts(await JsonlSessionStore(tmp_path).load("s")) == ["1", "A", "2, differently", "C"]
 
     async def test_two_at_once(self, tmp_path: Path) -> None:
-        """Section 9: a store and its branch each go their own way in one file."""
+        """Section 9: a store and its branch continue independently in one file."""
         store = await filled(tmp_path, "1", "2")
         one = (await store.entries("s"))[0]
         branch = await store.branch("s", one.id)
@@ -221,7 +221,7 @@ class TestBranches:
             await agent.resume_session("s", leaf_id="x")
 
     async def test_a_store_without_branches(self) -> None:
-        """Section 9: a leaf is refused by a store that knows none, rather than passed over."""
+        """Section 9: a store without branches refuses a leaf instead of ignoring it."""
         store = InMemorySessionStore()
         await store.append("s", user("1"))
         with pytest.raises(TypeError, match="InMemorySessionStore keeps no branches"):
@@ -230,7 +230,7 @@ class TestBranches:
     @settings(max_examples=examples(40), deadline=None)
     @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20)), max_size=12))
     def test_law(self, moves: list[tuple[int, int]]) -> None:
-        """Section 9: whatever is branched where, each branch is what led to it and what it was told."""
+        """Section 9: for any branches, each has the messages before it and those appended to it."""
 
         async def play(folder: Path) -> None:
             stores, told = [await filled(folder, "0")], [["0"]]
@@ -271,7 +271,7 @@ class TestIds:
         ],
     )
     async def test_refused(self, tmp_path: Path, session_id: str) -> None:
-        """Section 9: an id that as a path leads elsewhere is refused, whatever is asked of it."""
+        """Section 9: an id that would be a path elsewhere is refused by all methods."""
         store = JsonlSessionStore(tmp_path / "sessions")
         for work in (
             store.load(session_id),
@@ -286,7 +286,7 @@ class TestIds:
     @settings(max_examples=examples(100), deadline=None)
     @given(st.lists(st.text(max_size=12), min_size=1, max_size=6, unique=True))
     def test_law(self, ids: list[str]) -> None:
-        """Section 9: every id is refused, or has a file of its own directly in the folder."""
+        """Section 9: every id is refused, or has its own file directly in the folder."""
 
         async def play(folder: Path) -> None:
             store = JsonlSessionStore(folder / "in")
@@ -321,7 +321,7 @@ class TestIds:
 
 class TestOrder:
     async def test_one_at_a_time(self, tmp_path: Path) -> None:
-        """Section 9: what is appended at the same time is written in the order it was given."""
+        """Section 9: concurrent appends are written in the order of the calls."""
         store = JsonlSessionStore(tmp_path)
         await asyncio.gather(
             *(store.append(each, user(str(n))) for n in range(30) for each in ("s", "other"))
@@ -330,7 +330,7 @@ class TestOrder:
             assert texts(await store.load(each)) == [str(n) for n in range(30)]
 
     async def test_cancelled(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Section 9: a write that is cancelled amid is finished, and the next one follows it."""
+        """Section 9: a cancelled write is completed, and the next one follows it."""
         store = await filled(tmp_path, "1")
         loop, begun, go_on = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
         real = os.fsync
@@ -355,7 +355,7 @@ class TestOrder:
 
     @pytest.mark.slow
     def test_two_processes(self, tmp_path: Path) -> None:
-        """Section 9: lines of two processes do not run into each other."""
+        """Section 9: lines of two processes are not mixed."""
         loop = "for _ in range(20): await store.append('s', UserMessage(text='{}' + 'x' * 9000))"
         both = [writer(tmp_path, loop.format(who)) for who in "ab"]
         assert [(each.communicate(), each.returncode)[1] for each in both] == [0, 0]
@@ -367,7 +367,7 @@ class TestDamage:
     async def test_lines_that_are_no_entries(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """Section 9: lines that make no sense are left out, and the log says which; the rest goes on."""
+        """Section 9: invalid lines are skipped and logged; the rest can be used."""
         store = await filled(tmp_path, "1", "2", "3")
         path = tmp_path / "s.jsonl"
         one, two, three = path.read_bytes().splitlines()
@@ -389,18 +389,18 @@ class TestDamage:
 
     @pytest.mark.parametrize("left", [1, 40, -2, -1])
     async def test_torn_last_line(self, tmp_path: Path, left: int) -> None:
-        """Section 9: what a crash left of the last line does not spoil the next one."""
+        """Section 9: an incomplete last line after a crash does not damage the next line."""
         await filled(tmp_path, "1", "2")
         path = tmp_path / "s.jsonl"
         one, two = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(one + two[:left])
         store = await filled(tmp_path, "3")
-        whole = ["2"] if left == -1 else []  # all of it but the line's end
+        whole = ["2"] if left == -1 else []  # complete but for the line end
         assert texts(await store.load("s")) == ["1", *whole, "3"]
         assert texts(await JsonlSessionStore(tmp_path).load("s")) == ["1", *whole, "3"]
 
     async def test_full_disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A-11: what could not be made durable is not in the file, and the next message is."""
+        """A-11: a message that could not be made durable is not in the file, but the next one is."""
         store = await filled(tmp_path, "1")
         before = (tmp_path / "s.jsonl").read_bytes()
 
@@ -417,7 +417,7 @@ class TestDamage:
 
     @pytest.mark.slow
     def test_killed(self, tmp_path: Path) -> None:
-        """A-11: what `append` returned for is there after the process was killed."""
+        """A-11: messages for which `append` returned exist after the process was killed."""
         loop = (
             "for n in range(10**6): "
             "await store.append('s', UserMessage(text=str(n))); print(n, flush=True)"
@@ -436,7 +436,7 @@ class TestDamage:
         assert texts(asyncio.run(store.load("s"))) == [*kept, "after"]
 
     async def test_lost_place(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-        """Section 9: a store whose last message somebody took away goes on after what is left."""
+        """Section 9: a store whose last message was removed continues after the remaining ones."""
         store = await filled(tmp_path, "1", "2")
         path = tmp_path / "s.jsonl"
         path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
@@ -446,7 +446,7 @@ class TestDamage:
 
 class TestList:
     async def test_latest_first(self, tmp_path: Path) -> None:
-        """Section 9: id, first words, messages and time of each, as the other stores give them."""
+        """Section 9: the list has id, first words, number of messages and time, as in other stores."""
         noon = datetime(2026, 3, 14, 12, tzinfo=UTC)
         times = iter(noon + timedelta(minutes=n) for n in range(9))
         store = JsonlSessionStore(tmp_path, clock=lambda: next(times))
@@ -460,7 +460,7 @@ class TestList:
         ]
 
     async def test_other_files(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-        """Section 9: files that are not its own, empty or unreadable ones keep no other from the list."""
+        """Section 9: foreign, empty or unreadable files do not affect the rest of the list."""
         store = await filled(tmp_path, "1")
         (tmp_path / "notes.txt").write_text("x")
         (tmp_path / "empty.jsonl").touch()

@@ -1,4 +1,4 @@
-"""What the tools' tests share: running a tool without a session, and a runtime without a shell."""
+"""Shared by the tools' tests: running a tool without a session, and a runtime without a shell."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from interlock.engine.agents import (
 
 
 async def output(tool: Tool, place: Path | Runtime, **args: object) -> ToolOutput:
-    """The tool's output in a directory of this machine, or in a runtime."""
+    """Return the tool's output in a directory of this machine, or in a runtime."""
     runtime = LocalRuntime(place) if isinstance(place, Path) else place
     made = await tool.execute(dict(args), ToolContext(runtime, AbortSignal(), call_id="c1"))
     return ToolOutput(made) if isinstance(made, str) else made
 
 
 async def text(tool: Tool, place: Path | Runtime, **args: object) -> str:
-    """The tool's text."""
+    """Return the tool's text."""
     return (await output(tool, place, **args)).text
 
 
 class Shelf:
-    """A runtime of files in memory whose shell knows no command, or raises."""
+    """A runtime with files in memory whose shell knows no command, or raises."""
 
     cwd = Path("/shelf")
 

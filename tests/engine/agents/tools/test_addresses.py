@@ -32,7 +32,7 @@ from tests.support.certificates import certified
 from .test_web_fetch_in_agents import Site, fetch
 
 PUBLIC = "127.0.0.2"
-"""An address of this machine that these tests take for a public one."""
+"""An address of this machine that these tests treat as public."""
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def public(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
 
 
 class Names:
-    """Names and what a server of names answers, one time after the other; the last answer stays."""
+    """Names and their answers from the name server, in sequence; the last answer repeats."""
 
     def __init__(self) -> None:
         self._answers: dict[str, list[list[str]]] = {}
@@ -65,7 +65,7 @@ class Names:
         self._answers[host] = list(answers)
 
     def addresses(self, host: str) -> list[str]:
-        """Raises `socket.gaierror` for a name that is not known and is no address."""
+        """Return the addresses; raise `socket.gaierror` for a name that is unknown and no address."""
         answers = self._answers.get(host)
         if answers is None:
             with contextlib.suppress(ValueError):
@@ -76,7 +76,7 @@ class Names:
 
 @pytest.fixture
 def names(monkeypatch: pytest.MonkeyPatch) -> Names:
-    """In place of the system's server of names."""
+    """Replace the system's name resolution."""
     names = Names()
 
     def getaddrinfo(host: str | bytes, port: int, *_: object, **options: object) -> list[object]:
@@ -100,7 +100,7 @@ class TestAddress:
         ],
     )  # fmt: skip
     def test_private(self, address: str) -> None:
-        """A-127: loopback, private, link-local, shared, metadata, multicast, reserved; wrapped, too."""
+        """A-127: loopback, private, link-local, shared, metadata, multicast, reserved; also wrapped."""
         assert not is_public(ipaddress.ip_address(address))
 
     @pytest.mark.parametrize(
@@ -126,12 +126,12 @@ class TestHost:
         ["127.0.0.1", "127.1", "2130706433", "0x7f000001", "localhost", "::1", "0"],
     )
     async def test_spellings(self, host: str) -> None:
-        """A-127: a loopback address is one however it is written."""
+        """A-127: a loopback address is recognized in any spelling."""
         with pytest.raises(ToolError, match="is not on the public internet"):
             await public_addresses(host, 80)
 
     async def test_names(self, names: Names) -> None:
-        """A-127: a name is what it resolves to; one bad address among good ones is enough."""
+        """A-127: a name counts by its addresses; one private address among public ones is enough."""
         names.know("good.example", ["1.1.1.1", "1.0.0.1", "1.1.1.1"])
         names.know("bad.example", ["1.1.1.1", "10.0.0.1"])
         assert list(map(str, await public_addresses("good.example", 443))) == ["1.1.1.1", "1.0.0.1"]
@@ -143,7 +143,7 @@ class TestHost:
 
 class TestSilence:
     async def test_holds_up_nothing_else(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Names for which nobody answers take no thread from what else runs in threads."""
+        """Names without an answer do not block other work in threads."""
         release = threading.Event()
 
         def getaddrinfo(*_: object, **options: object) -> list[object]:
@@ -161,10 +161,10 @@ class TestSilence:
 
 
 class TestTool:
-    """The tool as it is, and not one with a check that somebody has put in."""
+    """The tool with its default check."""
 
     async def test_first_url(self, site: Site) -> None:
-        """A-127: nothing is sent to this machine, and the remedy is named."""
+        """A-127: nothing is sent to this machine, and the error has the remedy."""
         url = site.page("/inner", b"secret")
         for tool in (WebFetchTool, create_web_fetch_tool(), ready_made_tools()["web_fetch"]):
             with pytest.raises(ToolError, match=r"not on the public internet.*private = true"):
@@ -172,14 +172,14 @@ class TestTool:
         assert site.requests == []
 
     async def test_user_and_port(self, names: Names) -> None:
-        """A-127: the host is the one that the request goes to, not one that the URL pretends."""
+        """A-127: the host that the request goes to is checked, not the user part of the URL."""
         names.know("1.1.1.1", ["1.1.1.1"])
         names.know("inner.example", ["10.0.0.1"])
         with pytest.raises(ToolError, match=r"'inner.example' is 10.0.0.1"):
             await fetch("http://1.1.1.1@inner.example:80/", WebFetchTool)
 
     async def test_letters_of_a_name(self, names: Names) -> None:
-        """The name that is looked up is the one that the request is for, in the same spelling."""
+        """The looked-up name has the same spelling as the name in the request."""
         names.know("strasse.example", ["1.1.1.1"])
         names.know("xn--strae-oqa.example", ["10.0.0.1"])
         with pytest.raises(ToolError, match=r"'xn--strae-oqa.example' is 10.0.0.1"):
@@ -189,12 +189,12 @@ class TestTool:
         "url", ["http://[1", "http://a..b/", "http://0177.0.0.1/", "http:///x", "http://[::ffff:7f00:1]/"]
     )
     async def test_no_host(self, url: str) -> None:
-        """A-127: what has no host that can be looked up is refused."""
+        """A-127: a URL without a host that can be looked up is refused."""
         with pytest.raises(ToolError):
             await fetch(url, WebFetchTool)
 
     async def test_redirect(self, public: Site, site: Site, names: Names) -> None:
-        """A-127: a redirect is not followed; where redirects are, none leads to a private address."""
+        """A-127: a redirect is not followed by default; if followed, none leads to a private address."""
         names.know("public.example", [PUBLIC])
         inner = site.page("/inner", b"secret")
         public.page("/outer", status=302, headers={"location": inner})
@@ -205,7 +205,7 @@ class TestTool:
         assert site.requests == []
 
     async def test_rebinding(self, public: Site, site: Site, names: Names) -> None:
-        """A-127: the address that is connected to is the one that was checked."""
+        """A-127: the connection goes to the address that was checked."""
         port = public.server.server_port
         inside = ThreadingHTTPServer(("127.0.0.1", port), site.server.RequestHandlerClass)
         threading.Thread(target=inside.serve_forever, args=(0.01,), daemon=True).start()
@@ -222,7 +222,7 @@ class TestTool:
         assert public.requests[-1][2]["host"] == f"turncoat.example:{port}"
 
     async def test_next_address(self, public: Site, names: Names) -> None:
-        """An address that refuses connections is no reason to give up on the others."""
+        """If an address refuses connections, the others are tried."""
         names.know("two.example", ["127.0.0.3", PUBLIC])
         public.page("/", b"public")
         assert (await fetch(public.url("/", "two.example"), WebFetchTool)).endswith("\n\npublic")
@@ -231,7 +231,7 @@ class TestTool:
     async def test_certificate(
         self, public: Site, names: Names, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
-        """A certificate is asked for by the host's name, and must be for it."""
+        """The certificate is requested by the host's name and must match it."""
         certificate, key = certified(tmp_path, "named.example")
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(certificate, key)
@@ -249,7 +249,7 @@ class TestTool:
                 await fetch(url, WebFetchTool)
 
     async def test_proxy(self, site: Site, names: Names, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The environment's proxy is used, for names whose addresses are public only."""
+        """The environment's proxy is used, but only for names with public addresses."""
         monkeypatch.setenv("http_proxy", site.url(""))
         monkeypatch.delenv("no_proxy", raising=False)
         names.know("public.example", ["1.1.1.1"])

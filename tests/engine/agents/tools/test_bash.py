@@ -27,7 +27,7 @@ from .places import Shelf, output, text
 
 class TestInterface:
     def test_parameters(self) -> None:
-        """A-120: `command` is a string and required, `timeout` is not; nothing else is known."""
+        """A-120: `command` is a required string, `timeout` is optional; nothing else is accepted."""
         assert (BashTool.name, BashTool.description) == (
             "bash",
             "Execute a shell command and return the output.",
@@ -40,12 +40,12 @@ class TestInterface:
 
     @pytest.mark.parametrize("args", [{}, {"command": 1}, {"command": "true", "cwd": "/"}])
     async def test_other_arguments(self, tmp_path: Path, args: dict[str, object]) -> None:
-        """A-120: anything else than a command and a timeout is refused."""
+        """A-120: arguments other than a command and a timeout are refused."""
         with pytest.raises(ToolInputError, match="Invalid arguments for bash"):
             await text(BashTool, tmp_path, **args)
 
     async def test_timeout(self, tmp_path: Path) -> None:
-        """A-120: the timeout is in seconds; 0 and none wait."""
+        """A-120: the timeout is in seconds; with 0 or none the tool waits."""
         with pytest.raises(TimeoutError, match=r"Command timed out after 0\.2s"):
             await text(BashTool, tmp_path, command="sleep 1000", timeout=0.2)
         assert await text(BashTool, tmp_path, command="sleep 0.01; echo x", timeout=0) == "x\n"
@@ -64,12 +64,12 @@ class TestText:
         ],
     )
     async def test_parts(self, tmp_path: Path, command: str, shown: str) -> None:
-        """A-121: the parts that are not empty, joined by a newline."""
+        """A-121: the text has the non-empty parts, joined by a newline."""
         assert await text(BashTool, tmp_path, command=command) == shown
 
     @pytest.mark.parametrize("code", [0, 1, 255])
     async def test_exit_code(self, tmp_path: Path, code: int) -> None:
-        """A-122: no exit code is an error result; the metadata has it, and nets count it as failed."""
+        """A-122: no exit code is an error result; it is in the metadata, and nets count it as failed."""
         made = await output(BashTool, tmp_path, command=f"exit {code}")
         assert (made.is_error, made.metadata["exit_code"], made.failed) == (False, code, code != 0)
 
@@ -84,13 +84,13 @@ class TestFailure:
         assert (result.is_error, result.result) == (True, "The operation was aborted")
 
     async def test_no_runtime(self) -> None:
-        """A-123: whatever a runtime raises is the result's text."""
+        """A-123: any exception of a runtime becomes the result's text."""
         w = await watched(C(c1=("bash", {"command": "true"})), T("ok"), runtime=Shelf({}, raises=True))
         assert 'result c1 err "there is no shell here"' in await w.say("go")
 
 
 def spilled(shown: str) -> tuple[str, str, Path]:
-    """A long output's tail, what the notice says of the lines, and the file with all of it."""
+    """Return a long output's tail, the lines in its notice, and the file with the complete output."""
     found = re.fullmatch(
         r"(?s)(.*)\n\n\[Showing lines (.*)\. Full output: (/tmp/interlock-[\w-]+\.log)\]", shown
     )
@@ -100,12 +100,12 @@ def spilled(shown: str) -> tuple[str, str, Path]:
 
 class TestLongOutput:
     async def test_just_short(self, tmp_path: Path) -> None:
-        """§9: 2,000 lines are shown as they are."""
+        """§9: 2,000 lines are shown unchanged."""
         shown = await text(BashTool, tmp_path, command="seq 2000")
         assert shown == "".join(f"{number}\n" for number in range(1, 2001))
 
     async def test_lines(self, tmp_path: Path) -> None:
-        """§9: of more lines the last 2,000 are shown, with exit code; all of them are in a file."""
+        """§9: of more lines the last 2,000 are shown with the exit code; a file has all lines."""
         made = await output(BashTool, tmp_path, command="seq 3000; exit 3")
         tail, lines, path = spilled(made.text)
         try:
@@ -119,7 +119,7 @@ class TestLongOutput:
             path.unlink()
 
     async def test_bytes(self, tmp_path: Path) -> None:
-        """§9: of more than 50 KB the last whole lines that fit are shown."""
+        """§9: of more than 50 KB the last complete lines that fit are shown."""
         made = await output(
             BashTool, tmp_path, command="for i in $(seq 600); do printf '%0100d\n' $i; done"
         )
@@ -131,7 +131,7 @@ class TestLongOutput:
         assert shown[-1].endswith("600")
 
     async def test_one_line(self, tmp_path: Path) -> None:
-        """§9: of one line without end the last 50 KB are shown, in whole characters."""
+        """§9: of one very long line the last 50 KB are shown, in complete characters."""
         made = await output(BashTool, tmp_path, command="printf '€%.0s' $(seq 20000)")
         tail, lines, path = spilled(made.text)
         path.unlink()
@@ -139,7 +139,7 @@ class TestLongOutput:
         assert lines == "1-1 of 1, cut to the last 50.0KB"
 
     async def test_cut_by_the_runtime(self, tmp_path: Path) -> None:
-        """§9, A-102: what the runtime left out is in no file, and the metadata says so."""
+        """§9, A-102: output that the runtime cut is in no file, as the metadata states."""
         made = await output(
             BashTool, LocalRuntime(tmp_path, output_limit=60_000), command="yes | head -c 90000"
         )
@@ -149,7 +149,7 @@ class TestLongOutput:
         assert made.metadata["truncated"] is True
 
     async def test_no_place(self) -> None:
-        """§9: where the file cannot be written, the notice says that the rest is lost."""
+        """§9: if the file cannot be written, the notice says that the rest is lost."""
 
         class Full(Shelf):
             async def exec(self, command: str, **options: object) -> ExecResult:
@@ -165,7 +165,7 @@ class TestLongOutput:
         assert made.metadata["full_output"] is None
 
     async def test_strange_call_id(self) -> None:
-        """§9: the file's name is plain, whatever the model's endpoint calls the call."""
+        """§9: the file's name is plain, whatever the call's id."""
 
         class Long(Shelf):
             async def exec(self, command: str, **options: object) -> ExecResult:
@@ -180,7 +180,7 @@ class TestLongOutput:
 
 class TestPrefix:
     async def test_comes_first(self, tmp_path: Path) -> None:
-        """What its author wants before every command runs there; a comment at its end hides nothing."""
+        """The prefix runs before every command; a comment at its end hides nothing."""
         prefixed = create_bash_tool(command_prefix="export PLACE=here # set up")
         assert await text(prefixed, tmp_path, command="echo $PLACE") == "here\n"
         assert (prefixed.name, prefixed.parameters) == (BashTool.name, BashTool.parameters)

@@ -21,13 +21,13 @@ from ..script import watched
 
 
 async def run(args: dict[str, object], cwd: Path | None = None) -> ToolOutput:
-    """The tool's output, without a session."""
+    """Return the tool's output without a session."""
     return await BashTool.execute(args, ToolContext(LocalRuntime(cwd), AbortSignal()))
 
 
 class TestInterface:
     def test_schema(self) -> None:
-        """A-120: a command, an optional timeout, and nothing else."""
+        """A-120: the schema has a command, an optional timeout, and nothing else."""
         assert BashTool.name == "bash"
         assert BashTool.description == "Execute a shell command and return the output."
         parameters = BashTool.parameters
@@ -48,11 +48,11 @@ class TestOutput:
         ],
     )
     async def test_text(self, command: str, text: str) -> None:
-        """A-121: stdout, stderr and exit code, as far as there are any."""
+        """A-121: the text has stdout, stderr and exit code, as far as present."""
         assert (await run({"command": command})).text == text
 
     async def test_exit_code_is_no_error(self) -> None:
-        """A-122: a command that failed is a result; its exit code is in the metadata."""
+        """A-122: a failed command is a normal result; its exit code is in the metadata."""
         w = await watched(C(bash={"command": "exit 4"}), T("ok"))
         await w.say("go")
         [result] = [e for e in w.events if isinstance(e, ToolResultEvent)]
@@ -61,12 +61,12 @@ class TestOutput:
 
 class TestFailure:
     async def test_timeout(self) -> None:
-        """A-120, A-123: a command that takes too long is an error result."""
+        """A-120, A-123: a command that exceeds its timeout is an error result."""
         w = await watched(C(c1=("bash", {"command": "sleep 1000", "timeout": 0.1})), T("ok"))
         assert 'result c1 err "Command timed out after 0.1s"' in await w.say("go")
 
     async def test_directory(self, tmp_path: Path) -> None:
-        """A-123: a directory that has gone is an error result."""
+        """A-123: a removed directory is an error result."""
         w = await watched(
             C(c1=("bash", {"command": "true"})), T("ok"), runtime=LocalRuntime(tmp_path / "gone")
         )
@@ -75,7 +75,7 @@ class TestFailure:
 
     @pytest.mark.parametrize("seconds", [-1, "soon"])
     async def test_nonsense_timeout(self, seconds: object) -> None:
-        """A timeout that means nothing is refused before anything runs."""
+        """An invalid timeout is refused before anything runs."""
         w = await watched(C(c1=("bash", {"command": "true", "timeout": seconds})), T("ok"))
         await w.say("go")
         assert w.prompt(2)[-1].startswith('result c1 err "Invalid arguments for bash: timeout')

@@ -1,4 +1,4 @@
-"""Tools made of models and of plain objects, statement by statement."""
+"""Tools made from models and from plain objects, clause by clause."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Part(BaseModel):
 
 
 class Given(BaseModel):
-    """What `typed` takes."""
+    """The input of `typed`."""
 
     name: str
     part: Part
@@ -49,7 +49,7 @@ class Given(BaseModel):
 
 
 def typed(seen: list[Given]) -> ModelTool:
-    """A tool that keeps what it was given."""
+    """Return a tool that records its input."""
 
     async def execute(given: Given, ctx: ToolContext) -> str:
         seen.append(given)
@@ -60,7 +60,7 @@ def typed(seen: list[Given]) -> ModelTool:
 
 class TestDefineTool:
     def test_schema(self) -> None:
-        """A-128: parameters is a JSON Schema of draft 7 whose `required` are what has no default."""
+        """A-128: parameters is a JSON Schema of draft 7 that requires the fields without default."""
         made = typed([])
         assert (made.name, made.description) == ("typed", "Take it.")
         Draft7Validator.check_schema(made.parameters)
@@ -73,7 +73,7 @@ class TestDefineTool:
 
     @pytest.mark.parametrize("made", READY_MADE, ids=lambda made: made.name)
     def test_ready_made(self, made: ModelTool) -> None:
-        """A-128: so are the parameters of every ready-made tool; they know nothing else."""
+        """A-128: the same holds for every ready-made tool; they accept nothing else."""
         Draft7Validator.check_schema(made.parameters)
         assert made.parameters["type"] == "object"
         assert made.parameters["additionalProperties"] is False
@@ -81,7 +81,7 @@ class TestDefineTool:
             assert parameter["description"]
 
     async def test_typed_input(self) -> None:
-        """A-128: execute gets the input as the model's type, defaults included."""
+        """A-128: execute gets the input as the model's type, including defaults."""
         seen: list[Given] = []
         ctx = ToolContext(LocalRuntime(), AbortSignal())
         made = await typed(seen).execute({"name": "x", "part": {"kind": "b"}}, ctx)
@@ -92,7 +92,7 @@ class TestDefineTool:
         "args", [{"name": 5, "part": {"kind": "a"}}, {"name": "x"}, {"name": "x", "part": {"kind": "c"}}]
     )
     async def test_checked(self, args: dict[str, object]) -> None:
-        """A-128: input that does not fit never reaches execute; its result is an error that says why."""
+        """A-128: invalid input never reaches execute; its result is an error with the reason."""
         seen: list[Given] = []
         w = await watched(C(c1=("typed", args)), T("ok"), tools=[typed(seen)])
         said = await w.say("go")
@@ -100,7 +100,7 @@ class TestDefineTool:
         assert seen == []
 
     async def test_unknown_argument(self) -> None:
-        """A-128: a function's tool refuses what the function has no parameter for."""
+        """A-128: a function tool refuses arguments that the function does not have."""
 
         @tool
         async def greet(name: str) -> str:
@@ -113,7 +113,7 @@ class TestDefineTool:
 
 class TestPlainObject:
     async def test_any_object(self) -> None:
-        """A-129: an instance with the four attributes is a tool, made without any schema library."""
+        """A-129: any instance with the four attributes is a tool, without a schema library."""
 
         class Plain:
             def __init__(self) -> None:
@@ -129,7 +129,7 @@ class TestPlainObject:
 
     @pytest.mark.parametrize("missing", ["name", "description", "parameters", "execute"])
     async def test_missing_attribute(self, missing: str) -> None:
-        """A-129: an object without one of them is none."""
+        """A-129: an object without one of them is not a tool."""
         attributes = {"name": "x", "description": "", "parameters": {}, "execute": None}
         del attributes[missing]
         with pytest.raises(TypeError, match=f"it has no '{missing}'"):

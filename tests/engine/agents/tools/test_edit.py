@@ -16,14 +16,14 @@ from .places import Shelf, output
 
 
 def edited(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple[str, int, str]:
-    """What becomes of a text, in how many places, and how they were found."""
+    """Return the changed text, the number of places, and how they were found."""
     made = edit(text, old, new, replace_all=replace_all, path="f")
     return made.text, made.replacements, made.method
 
 
 class TestExact:
     async def test_file(self, tmp_path: Path) -> None:
-        """§9: the text is replaced; the metadata says how it was found and has a diff."""
+        """§9: the text is replaced; the metadata has the method and a diff."""
         (tmp_path / "a.py").write_text("one\ntwo\nthree\n")
         made = await output(EditTool, tmp_path, path="a.py", old_string="two", new_string="2")
         assert made.text == "Edited a.py (1 replacements)"
@@ -45,7 +45,7 @@ class TestExact:
         assert (tmp_path / "a").read_text() == "xx xx\nxx"
 
     def test_before_others(self) -> None:
-        """§9: an exact match wins over places that only look alike."""
+        """§9: an exact match takes precedence over similar places."""
         assert edited("  a\na\n", "  a\n", "b\n") == ("b\na\n", 1, "exact")
 
     @given(
@@ -54,7 +54,7 @@ class TestExact:
         st.text("ab\n", max_size=3),
     )
     def test_as_python_replaces(self, text: str, old: str, new: str) -> None:
-        """§9: with replace_all an exact match does what `str.replace` does."""
+        """§9: with replace_all an exact match has the effect of `str.replace`."""
         if old in text and old != new:
             assert edited(text, old, new, replace_all=True) == (
                 text.replace(old, new),
@@ -65,19 +65,19 @@ class TestExact:
 
 class TestTrimmed:
     def test_ends_of_lines(self) -> None:
-        """§9: whitespace at the ends of lines may differ."""
+        """§9: whitespace at the ends of lines can differ."""
         text = "def f():  \n    return 1\t\n\nx\n"
         made = edited(text, "def f():\n    return 1", "def f():\n    return 2")
         assert made == ("def f():\n    return 2\n\nx\n", 1, "trimmed")
 
     def test_around_lines(self) -> None:
-        """§9: so may all whitespace around lines; known indentations are kept as the file has them."""
+        """§9: all whitespace around lines can differ; known indentations stay as in the file."""
         text = "if a:\n\tif b:\n\t\tc()\n"
         made = edited(text, "if b:\n    c()\n", "if b:\n    d()\n    e()\n")
         assert made == ("if a:\n\tif b:\n\t\td()\n\t\te()\n", 1, "trimmed")
 
     def test_only_whitespace(self) -> None:
-        """§9: blank lines alone fit nothing but themselves."""
+        """§9: blank lines alone match only themselves."""
         with pytest.raises(ToolError, match="was not found"):
             edited("a\n\n\nb", "  \n  ", "x")
 
@@ -89,7 +89,7 @@ class TestTrimmed:
 
 class TestIndentation:
     def test_moved_block(self) -> None:
-        """§9: a block is found at another depth, and what replaces it is put there."""
+        """§9: a block is found at another depth, and its replacement is put at that depth."""
         text = "class A:\n    def f(self):\n        if x:\n            return 1\n"
         made = edited(text, "if x:\n    return 1", "if y:\n    return 2\nreturn 3")
         after = "class A:\n    def f(self):\n        if y:\n            return 2\n        return 3\n"
@@ -101,7 +101,7 @@ class TestIndentation:
         assert made == ("a:\n  c\n", 1, "indentation")
 
     def test_decides_between_places(self) -> None:
-        """§9: of places that differ in inner indentation the one that has it right is meant."""
+        """§9: of places that differ in inner indentation the one that matches exactly is used."""
         text = " a\n b\n\n    a\n      b\n"
         assert edited(text, "a\n  b\n", "c\n  d\n") == (" a\n b\n\n    c\n      d\n", 1, "indentation")
 
@@ -116,7 +116,7 @@ class TestIndentation:
         st.sampled_from([" ", "    ", "\t"]),
     )
     def test_any_depth(self, lines: list[tuple[int, str]], depth: int, unit: str) -> None:
-        """§9: a block moved in by any depth is found and what replaces it is at that depth."""
+        """§9: a block indented by any depth is found, and its replacement is at that depth."""
         lines = [(0, "start"), *lines]
         block = "".join(f"{unit * level}{name}\n" for level, name in lines)
         new = block.replace("start", "stop")
@@ -139,13 +139,13 @@ class TestLineEndings:
         assert (tmp_path / "a").read_bytes() == b"1\n2\n"
 
     def test_mixed(self) -> None:
-        """§9: lines that are not replaced keep the ending that they have."""
+        """§9: lines that are not replaced keep their line ending."""
         made = edited("a\nb\r\nc\r\nd\r\ne\n", "c\nd", "C\nD")
         assert made[0] == "a\nb\r\nC\r\nD\r\ne\n"
 
     @given(st.lists(st.text("ab ", max_size=3), min_size=1, max_size=6), st.data())
     def test_same_edit(self, lines: list[str], data: st.DataObject) -> None:
-        """§9: a file with CRLF ends as the same file without it, but for the CRLF."""
+        """§9: the result for a file with CRLF equals that without, except for the CRLF."""
         text = "\n".join(lines)
         start = data.draw(st.integers(0, len(text)))
         old = text[start : data.draw(st.integers(start, len(text)))]
@@ -174,19 +174,19 @@ class TestRefused:
         ],
     )
     async def test_reasons(self, tmp_path: Path, old: str, new: str, why: str) -> None:
-        """§9: an edit that cannot be made says what to do, and changes nothing."""
+        """§9: an impossible edit is refused with a remedy and changes nothing."""
         (tmp_path / "a").write_text("one\ntwo\nthree\ntwo\n")
         with pytest.raises(ToolError, match=why):
             await output(EditTool, tmp_path, path="a", old_string=old, new_string=new)
         assert (tmp_path / "a").read_text() == "one\ntwo\nthree\ntwo\n"
 
     def test_several_trimmed(self) -> None:
-        """§9: several places without whitespace are as ambiguous as exact ones."""
+        """§9: several matches without whitespace are as ambiguous as exact ones."""
         with pytest.raises(ToolError, match=r"found 2 times in f \(lines 1, 4\)"):
             edited("a \nb\nc\na \nb\n", "a\nb", "x")
 
     async def test_missing(self, tmp_path: Path) -> None:
-        """§9: there must be a file to edit."""
+        """§9: editing a missing file is an error."""
         with pytest.raises(ToolError, match="No such file: a"):
             await output(EditTool, tmp_path, path="a", old_string="x", new_string="y")
 
@@ -199,14 +199,14 @@ class TestRefused:
         ],
     )
     async def test_what_is_no_text(self, tmp_path: Path, content: bytes, why: str) -> None:
-        """§9: a file that an edit would damage is left alone."""
+        """§9: a file that an edit would damage stays unchanged."""
         (tmp_path / "a").write_bytes(content)
         with pytest.raises(ToolError, match=why):
             await output(EditTool, tmp_path, path="a", old_string="x", new_string="y", replace_all=True)
         assert (tmp_path / "a").read_bytes() == content
 
     async def test_no_text_without_a_shell(self) -> None:
-        """§9: where only decoded text can be had, a replaced byte is seen."""
+        """§9: if only decoded text is available, a replaced byte is detected."""
         shelf = Shelf({"a": "x\ufffd"})
         with pytest.raises(ToolError, match="a is not UTF-8 text"):
             await output(EditTool, shelf, path="a", old_string="x", new_string="y")
@@ -217,7 +217,7 @@ class TestSideBySide:
     @pytest.mark.slow
     @pytest.mark.parametrize("shell", [True, False], ids=["shell", "no shell"])
     async def test_one_file(self, tmp_path: Path, shell: bool) -> None:
-        """§9: calls of one step run together, and each edit of a file lasts."""
+        """§9: calls of one step run concurrently, and no edit of a file is lost."""
         names = [f"line{number}" for number in range(8)]
         before = "".join(f"{name}.\n" for name in names)
         (tmp_path / "a").write_text(before)
@@ -232,7 +232,7 @@ class TestSideBySide:
 
 
 class Hesitant(Shelf):
-    """Lets others run while it reads."""
+    """A runtime that lets other tasks run while it reads."""
 
     async def read_file(self, path: str) -> str:
         content = await super().read_file(path)
@@ -254,6 +254,6 @@ class TestHostile:
         ids=["lines", "blanks", "characters", "indented", "uneven"],
     )
     def test_repetition(self, text: str, old: str) -> None:
-        """§9: texts that repeat themselves are refused at once; a quadratic search would hang."""
+        """§9: repetitive texts are refused at once, where a quadratic search would hang."""
         with pytest.raises(ToolError, match="found"):
             edited(text, old, "x")

@@ -1,4 +1,4 @@
-"""The `glob` tool, and the patterns it takes."""
+"""The `glob` tool and its patterns."""
 
 from __future__ import annotations
 
@@ -55,30 +55,30 @@ class TestFound:
         ],
     )
     async def test_patterns(self, tree: Path, pattern: str, found: str) -> None:
-        """§9: `**` is any number of directories; paths are sorted; .git and directories are left out."""
+        """§9: `**` is any number of directories; paths are sorted, without .git and directories."""
         expected = "\n".join(found.split())
         assert await text(GlobTool, tree, pattern=pattern) == (expected or "No files found.")
 
     async def test_below_a_path(self, tree: Path) -> None:
-        """§9: a path is where the pattern starts, and stands in front of what is found."""
+        """§9: the pattern is relative to the path, which precedes the results."""
         assert await text(GlobTool, tree, pattern="**/*.py", path="src") == "src/c.py\nsrc/deep/er/d.py"
         assert await text(GlobTool, tree, pattern="*.py", path=str(tree)) == f"{tree}/a.py"
         assert await text(GlobTool, tree, pattern=f"{tree}/*.py") == f"{tree}/a.py"
 
     async def test_none(self, tree: Path) -> None:
-        """§9: nothing found is no error, also where the pattern's directory is missing."""
+        """§9: no match is not an error, even if the pattern's directory is missing."""
         made = await output(GlobTool, tree, pattern="nowhere/*.py")
         assert (made.text, made.metadata) == ("No files found.", {"files": 0, "truncated": False})
 
     @pytest.mark.parametrize("path", ["gone", "a.py", "-", ""])
     async def test_no_directory(self, tree: Path, path: str) -> None:
-        """§9: a path that is no directory is an error."""
+        """§9: a path that is not a directory is an error."""
         with pytest.raises(ToolError, match=r"No directory to search at|The path is empty"):
             await text(GlobTool, tree, pattern="*", path=path)
 
     @pytest.mark.parametrize("pattern", ["", ".", "/"])
     async def test_empty_pattern(self, tree: Path, pattern: str) -> None:
-        """§9: a pattern that names nothing is an error."""
+        """§9: an empty pattern is an error."""
         with pytest.raises(ToolError, match="The pattern is empty"):
             await text(GlobTool, tree, pattern=pattern)
 
@@ -86,7 +86,7 @@ class TestFound:
 class TestLimit:
     @pytest.mark.parametrize("count", [500, 501])
     async def test_cut(self, tmp_path: Path, count: int) -> None:
-        """§9: 500 paths at most, then a notice."""
+        """§9: at most 500 paths are listed, then a notice."""
         for number in range(count):
             (tmp_path / f"{number:04}").touch()
         made = await output(GlobTool, tmp_path, pattern="*")
@@ -97,7 +97,7 @@ class TestLimit:
         assert made.metadata == {"files": count, "truncated": count > 500}
 
     def test_braces_without_end(self) -> None:
-        """§9: braces that multiply are refused."""
+        """§9: braces that expand to too many patterns are refused."""
         with pytest.raises(ToolError, match="more than 64 patterns"):
             alternatives("{a,b}" * 40)
 
@@ -109,7 +109,7 @@ PARTS = st.one_of(st.just("**"), st.text("ab.*?[]!", min_size=1, max_size=4))
 class TestMatching:
     @given(st.lists(NAMES, min_size=1, max_size=5), st.lists(PARTS, min_size=1, max_size=5))
     def test_as_defined(self, names: list[str], parts: list[str]) -> None:
-        """§9: matching without backtracking gives what the definition gives."""
+        """§9: matching without backtracking gives the same result as the definition."""
 
         def defined(names: list[str], parts: list[str]) -> bool:
             if not parts:
@@ -125,11 +125,11 @@ class TestMatching:
     @pytest.mark.slow
     @given(st.lists(NAMES, min_size=1, max_size=4), st.lists(PARTS, min_size=1, max_size=4))
     def test_find_finds_all(self, names: list[str], parts: list[str]) -> None:
-        """§9: what find is asked for holds all that the pattern fits."""
+        """§9: the pattern passed to find covers all paths that match."""
         pattern = components("/".join(parts))
         if matches(names, pattern):
             assert fnmatch.fnmatchcase("./" + "/".join(names), as_find_path(pattern))
 
     def test_many_stars(self) -> None:
-        """§9: a pattern of many wildcards is decided at once; backtracking would take for ever."""
+        """§9: a pattern with many wildcards is decided at once, where backtracking would hang."""
         assert not matches(["a" * 200] * 30, components("*a" * 50 + "b/" + "**/a*/" * 30 + "b"))

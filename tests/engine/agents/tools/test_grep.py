@@ -32,7 +32,7 @@ def lines(found: str) -> list[str]:
 
 class TestFound:
     async def test_everywhere(self, tree: Path) -> None:
-        """§9: file, line and text, below the path; .git and binary files are left out."""
+        """§9: results have file, line and text below the path, without .git and binary files."""
         made = await output(GrepTool, tree, pattern="needle")
         assert lines(made.text) == [
             "a.py:2:needle = 1",
@@ -56,7 +56,7 @@ class TestFound:
         ],
     )
     async def test_where(self, tree: Path, args: dict[str, str], found: list[str]) -> None:
-        """§9: path and include say where to look."""
+        """§9: path and include determine where to search."""
         assert lines(await text(GrepTool, tree, **{"pattern": "needle", **args})) == found
 
     @pytest.mark.parametrize(
@@ -64,11 +64,11 @@ class TestFound:
         [("-v", "b.txt:2:-v needle -x"), ("-e", None), ("--help", None), ("--", None), ("-rf /", None)],
     )
     async def test_no_option(self, tree: Path, pattern: str, found: str | None) -> None:
-        """§9: a pattern that starts with a dash is a pattern."""
+        """§9: a pattern that starts with a dash is not an option."""
         assert await text(GrepTool, tree, pattern=pattern) == (found or "No matches found.")
 
     async def test_none(self, tree: Path) -> None:
-        """§9: grep's exit code 1 is no error."""
+        """§9: grep's exit code 1 is not an error."""
         made = await output(GrepTool, tree, pattern="nowhere")
         assert (made.text, made.failed) == ("No matches found.", False)
 
@@ -86,14 +86,14 @@ class TestRefused:
         ],
     )
     async def test_reasons(self, tree: Path, args: dict[str, str], why: str) -> None:
-        """§9: grep's exit codes from 2, and what cannot be searched for, are errors that say why."""
+        """§9: grep's exit codes from 2, and invalid patterns, are errors with the reason."""
         with pytest.raises(ToolError, match=why):
             await text(GrepTool, tree, **args)
 
 
 class TestCap:
     async def test_bytes(self, tmp_path: Path) -> None:
-        """§9: 50 KB at most, in whole lines, with a notice."""
+        """§9: at most 50 KB in complete lines, with a notice."""
         (tmp_path / "a").write_text("é" * 45 + "\n")
         (tmp_path / "a").write_text(("é" * 45 + "\n") * 2000)
         made = await output(GrepTool, tmp_path, pattern="é", path="a")

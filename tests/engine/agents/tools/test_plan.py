@@ -1,4 +1,4 @@
-"""The tool `plan` of agents that are hosted here."""
+"""The tool `plan` of agents hosted in a session."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ STEPS = {"title": "Release 1.4", "steps": [{"tool": "deploy", "count": 2}]}
 
 class TestPlanTool:
     async def test_model_reads_what_passes(self) -> None:
-        """The model reads in the result what its plan lets pass (G-108)."""
+        """The result tells the model the calls that its plan allows (G-108)."""
         gate = create_gate(compile_rules(RULES).nets, confirm=lambda _: True, conditions=condition_of)
         w = await watched(C(c1=(PLAN, STEPS)), T("ok"), tools=[PlanTool], gate=gate)
         happened = await w.say("go")
         assert any("result c1 ok" in each and "2 deploy" in each for each in happened), happened
 
     def test_offered(self) -> None:
-        """It is offered where a rule asks people about plans, and not where one only limits them."""
+        """It is offered if a rule requires approval of plans, but not if one only limits them."""
         assert with_plan_tool([], compile_rules(RULES).nets) == (PlanTool,)
         assert with_plan_tool([], compile_rules("limit plan to 2 per session").nets) == ()
 
     def test_once(self) -> None:
-        """An agent that has a tool of this name keeps that one, whatever the rules."""
+        """An agent that has a tool of this name keeps it, whatever the rules."""
         assert with_plan_tool([PlanTool], compile_rules(RULES).nets) == (PlanTool,)
         assert with_plan_tool([PlanTool], ()) == (PlanTool,)

@@ -1,4 +1,4 @@
-"""What a call would change, before it runs."""
+"""Previews of a call's changes before it runs."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Empty(BaseModel):
 
 
 def previewed(preview: object) -> ModelTool:
-    """A tool with this preview."""
+    """Return a tool with this preview."""
 
     async def execute(given: Empty, ctx: ToolContext) -> str:
         raise AssertionError("a preview runs nothing")
@@ -42,7 +42,7 @@ def previewed(preview: object) -> ModelTool:
 
 class TestEdit:
     async def test_diff(self, tmp_path: Path) -> None:
-        """§9: the diff that the call then has in its metadata; nothing is changed for it."""
+        """§9: the preview is the diff of the later call's metadata, and nothing changes."""
         (tmp_path / "a").write_text("one\n  two\nthree\n")
         args = {"path": "a", "old_string": "two\nthree", "new_string": "2\n3"}
         said = await preview_of(EditTool, args, LocalRuntime(tmp_path))
@@ -55,7 +55,7 @@ class TestEdit:
         [("a", "old_string was not found"), ("b", "No such file: b"), (".", "is a directory")],
     )
     async def test_would_fail(self, tmp_path: Path, path: str, why: str) -> None:
-        """§9: an edit that would fail says so in words."""
+        """§9: the preview of an edit that would fail says so."""
         (tmp_path / "a").write_text("one\n")
         args = {"path": path, "old_string": "two", "new_string": "2"}
         said = await preview_of(EditTool, args, LocalRuntime(tmp_path))
@@ -66,19 +66,19 @@ class TestEdit:
 
 class TestWrite:
     async def test_new(self, tmp_path: Path) -> None:
-        """§9: a new file is all lines added."""
+        """§9: the preview of a new file has all lines added."""
         said = await preview_of(WriteTool, {"path": "n/a", "content": "1\n2\n"}, LocalRuntime(tmp_path))
         assert said == "--- /dev/null\n+++ n/a\n@@ -0,0 +1,2 @@\n+1\n+2"
         assert not (tmp_path / "n").exists()
 
     async def test_over_another(self, tmp_path: Path) -> None:
-        """§9: what is there is compared with what would be."""
+        """§9: the current content is compared with the new content."""
         (tmp_path / "a").write_text("1\n2")
         said = await preview_of(WriteTool, {"path": "a", "content": "1\n3\n"}, LocalRuntime(tmp_path))
         assert said == "--- a\n+++ a\n@@ -1,2 +1,2 @@\n 1\n-2\n\\ No newline at end of file\n+3"
 
     async def test_over_binary(self, tmp_path: Path) -> None:
-        """§9: what cannot be compared is said to be replaced."""
+        """§9: for content that cannot be compared, the preview says that it is replaced."""
         (tmp_path / "a").write_bytes(b"\0")
         said = await preview_of(WriteTool, {"path": "a", "content": "1\n"}, LocalRuntime(tmp_path))
         assert said is not None
@@ -88,7 +88,7 @@ class TestWrite:
         assert said.endswith("\n+1")
 
     async def test_would_fail(self, tmp_path: Path) -> None:
-        """§9: a write that would fail says so in words; a pipe is not waited for."""
+        """§9: the preview of a write that would fail says so, without waiting for a pipe."""
         os.mkfifo(tmp_path / "pipe")
         said = await preview_of(WriteTool, {"path": "pipe", "content": ""}, LocalRuntime(tmp_path))
         assert said == "This write would fail: pipe is a device, a pipe or a socket, not a regular file."
@@ -96,13 +96,13 @@ class TestWrite:
 
 class TestBounds:
     async def test_none(self, tmp_path: Path) -> None:
-        """§9: a tool without a preview, model or plain object, has none."""
+        """§9: a tool without a preview function, model or plain object, has no preview."""
         assert await preview_of(BashTool, {"command": "true"}, LocalRuntime(tmp_path)) is None
         assert await preview_of(object(), {}, LocalRuntime(tmp_path)) is None
 
     @pytest.mark.parametrize("error", [ZeroDivisionError(), SystemExit(1), asyncio.CancelledError()])
     async def test_failure(self, tmp_path: Path, error: BaseException) -> None:
-        """§9: a preview that raises is none."""
+        """§9: a preview that raises counts as none."""
 
         async def preview(given: Empty, runtime: Runtime) -> str:
             raise error
@@ -110,7 +110,7 @@ class TestBounds:
         assert await preview_of(previewed(preview), {}, LocalRuntime(tmp_path)) is None
 
     async def test_arguments(self, tmp_path: Path) -> None:
-        """§9: arguments that do not fit have no preview, and what is no text is none."""
+        """§9: invalid arguments have no preview, and a value that is not text counts as none."""
 
         async def preview(given: Empty, runtime: Runtime) -> object:
             return 5
@@ -120,7 +120,7 @@ class TestBounds:
 
     @pytest.mark.slow
     async def test_time(self, tmp_path: Path) -> None:
-        """§9: one that does not end, not even when cancelled, is given up after a second."""
+        """§9: a preview that does not end, even if cancelled, is abandoned after a second."""
         let_go = asyncio.Event()
 
         async def preview(given: Empty, runtime: Runtime) -> str:
@@ -148,7 +148,7 @@ class TestBounds:
 
     @pytest.mark.slow
     async def test_large_files(self, tmp_path: Path) -> None:
-        """§9: files that have nothing in common are compared in time; comparing lines is not."""
+        """§9: files without common lines are compared in time, where comparing all lines is too slow."""
         (tmp_path / "a").write_text("".join(f"{number % 1999}\n" for number in range(100_000)))
         content = "".join(f"{number % 1997}\n" for number in range(100_000))
         said = await preview_of(
@@ -158,7 +158,7 @@ class TestBounds:
         assert said.endswith("[Diff cut at 64.0KB.]")
 
     async def test_cancelled(self, tmp_path: Path) -> None:
-        """§9: cancelling who waits for a preview cancels it."""
+        """§9: cancelling the caller of a preview cancels the preview."""
         started, ended = asyncio.Event(), asyncio.Event()
 
         async def preview(given: Empty, runtime: Runtime) -> str:
@@ -178,7 +178,7 @@ class TestBounds:
 
 
 def applied(before: str, diff: str) -> str:
-    """What a diff makes of a text; raises when it does not fit."""
+    """Return a text with a diff applied; raise if it does not fit."""
     old = before.split("\n")[:-1]
     made: list[str] = []
     at = 0
@@ -206,13 +206,13 @@ LINES = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=30).map(
 class TestDiff:
     @given(LINES, LINES)
     def test_is_right(self, before: str, after: str) -> None:
-        """§9: the diff, applied to what is there, gives what will be."""
+        """§9: the diff applied to the old content gives the new content."""
         if before != after:
             assert applied(before, unified_diff("f", before, after)) == after
 
     @pytest.mark.parametrize("start", [0, 1, 10])
     def test_block(self, start: int) -> None:
-        """§9: many changed lines are a block that is right, too."""
+        """§9: many changed lines become a block that is correct as well."""
         before = "same\n" * start + "old\n" * 2001 + "end\n" * 9
         after = "same\n" * start + "new\n" * 2 + "end\n" * 9
         diff = unified_diff("f", before, after)
@@ -220,6 +220,6 @@ class TestDiff:
         assert diff.count("\n ") == min(start, 3) + 3
 
     def test_nothing(self) -> None:
-        """§9: no change, or a new empty file, is said in words."""
+        """§9: no change, or a new empty file, is stated in words."""
         assert unified_diff("f", "a\n", "a\n") == "--- f\n+++ f\n(no change)"
         assert unified_diff("f", None, "") == "--- /dev/null\n+++ f\n(an empty file)"

@@ -1,4 +1,4 @@
-"""Whatever an agent writes stays text in a shell's command line."""
+"""Any text by an agent stays text in a shell's command line."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NASTY = st.text(
 
 
 def said(word: str) -> str:
-    """What a real shell makes of a word."""
+    """Return a word as a real shell evaluates it."""
     done = subprocess.run(
         ["/bin/sh", "-c", f"printf '%s.' {word}"],
         capture_output=True,
@@ -40,7 +40,7 @@ class TestQuote:
     @given(NASTY)
     @settings(max_examples=examples(200), deadline=None)
     def test_any_text(self, word: str) -> None:
-        """§9: a real shell gives back exactly the text that was quoted."""
+        """§9: a real shell returns exactly the quoted text."""
         assert said(quote(word)) == word
 
     @pytest.mark.parametrize(
@@ -62,12 +62,12 @@ class TestQuote:
         ],
     )
     def test_known_tricks(self, word: str) -> None:
-        """§9: nothing in single quotes means anything."""
+        """§9: no character is special in single quotes."""
         assert said(quote(word)) == word
 
     @pytest.mark.parametrize(("word", "what"), [("a\0b", "NUL"), ("a\ud800", "surrogate")])
     def test_refused(self, word: str, what: str) -> None:
-        """§9: what no command line can hold is refused in words."""
+        """§9: text that a command line cannot hold is refused with the reason."""
         with pytest.raises(ToolError, match=f"The pattern holds .*{what}"):
             quote(word, "pattern")
 
@@ -106,7 +106,7 @@ class TestTools:
         ],
     )
     async def test_strange_names(self, tmp_path: Path, name: str) -> None:
-        """§9: files of any name are read, found and searched, and nothing else happens."""
+        """§9: files with any name are read, found and searched without side effects."""
         (tmp_path / name).write_text("needle\n")
         assert await text(ReadTool, tmp_path, path=name) == "needle\n"
         shown = name.replace("\n", "\\n")
@@ -119,7 +119,7 @@ class TestTools:
     @given(word=NASTY)
     @settings(max_examples=examples(40), deadline=None)
     async def test_no_argument_runs(self, tmp_path_factory: pytest.TempPathFactory, word: str) -> None:
-        """§9: no argument of a search or of reading changes anything."""
+        """§9: no argument of a search or read changes anything."""
         place = tmp_path_factory.mktemp("place")
         (place / "file").write_text("text")
         for tool, args in (

@@ -19,7 +19,7 @@ CAP = 102_400
 
 class TestLines:
     async def test_all(self, tmp_path: Path) -> None:
-        """§9: a file's text is given as it is."""
+        """§9: a file's text is returned unchanged."""
         (tmp_path / "a.txt").write_bytes("grün\n\n€".encode())
         made = await output(ReadTool, tmp_path, path="a.txt")
         assert made.text == "grün\n\n€"
@@ -39,29 +39,29 @@ class TestLines:
         ],
     )
     async def test_some(self, tmp_path: Path, offset: int, limit: int | None, shown: str) -> None:
-        """§9: offset is the first line, from 1, limit their number; a notice says how to go on."""
+        """§9: offset is the first line, from 1, limit their number; a notice gives the next offset."""
         (tmp_path / "a").write_text("1\n2\n3\n4")
         assert await text(ReadTool, tmp_path, path="a", offset=offset, limit=limit) == shown
 
     async def test_empty(self, tmp_path: Path) -> None:
-        """§9: an empty file is said to be empty."""
+        """§9: the text for an empty file says so."""
         (tmp_path / "a").touch()
         assert await text(ReadTool, tmp_path, path="a") == "(empty file)"
 
     async def test_after_the_end(self, tmp_path: Path) -> None:
-        """§9: lines that are not there are an error that says so."""
+        """§9: an offset after the end is an error."""
         (tmp_path / "a").write_text("1\n2\n")
         with pytest.raises(ToolError, match=r"a ends before line 3. Read it with a smaller offset"):
             await text(ReadTool, tmp_path, path="a", offset=3)
 
     @pytest.mark.parametrize("args", [{"offset": 0}, {"limit": 0}, {"offset": -1}, {"offset": 10**30}])
     async def test_nonsense(self, tmp_path: Path, args: dict[str, int]) -> None:
-        """§9: lines are counted from 1."""
+        """§9: line numbers start at 1."""
         with pytest.raises(ToolInputError, match="Invalid arguments for read"):
             await text(ReadTool, tmp_path, path="a", **args)
 
     async def test_windows_lines(self, tmp_path: Path) -> None:
-        """§9: CRLF is shown as a newline; `edit` puts it back."""
+        """§9: CRLF is shown as a newline; `edit` restores it."""
         (tmp_path / "a").write_bytes(b"1\r\n2\r\n")
         assert await text(ReadTool, tmp_path, path="a") == "1\n2\n"
 
@@ -94,7 +94,7 @@ class TestLines:
 
 class TestCap:
     async def test_at_a_line(self, tmp_path: Path) -> None:
-        """§9: 100 KB at most, cut after a line, and the rest can be read on from there."""
+        """§9: at most 100 KB, cut after a line, and the rest can be read from there."""
         line = "é" * 49 + "\n"
         count = 3000
         (tmp_path / "a").write_text(line * count)
@@ -105,7 +105,7 @@ class TestCap:
         assert second.startswith(line * 5 + "\n[")
 
     async def test_just_fits(self, tmp_path: Path) -> None:
-        """§9: exactly 100 KB are whole."""
+        """§9: exactly 100 KB are returned completely."""
         (tmp_path / "a").write_text("a" * CAP)
         assert await text(ReadTool, tmp_path, path="a") == "a" * CAP
 
@@ -121,14 +121,14 @@ class TestCap:
 
 class TestRefused:
     async def test_missing(self, tmp_path: Path) -> None:
-        """§9: a file that is not there is named."""
+        """§9: the error names a missing file."""
         with pytest.raises(ToolError, match=r"No such file: gone.txt"):
             await text(ReadTool, tmp_path, path="gone.txt")
         with pytest.raises(ToolError, match=r"No such file: gone.txt"):
             await text(ReadTool, Shelf({}), path="gone.txt")
 
     async def test_directory(self, tmp_path: Path) -> None:
-        """§9: a directory is not read."""
+        """§9: a directory is refused."""
         (tmp_path / "d").mkdir()
         with pytest.raises(ToolError, match="d is a directory, not a file"):
             await text(ReadTool, tmp_path, path="d")
@@ -140,13 +140,13 @@ class TestRefused:
             await text(ReadTool, tmp_path, path="b")
 
     async def test_other_bytes(self, tmp_path: Path) -> None:
-        """§9: what is no UTF-8 is shown as U+FFFD, and that is said."""
+        """§9: bytes that are not UTF-8 are shown as U+FFFD, with a notice."""
         (tmp_path / "b").write_bytes(b"a\xffb\n")
         shown = await text(ReadTool, tmp_path, path="b")
         assert shown == "a\ufffdb\n\n[Some bytes are not UTF-8; U+FFFD is shown for them.]"
 
     async def test_pipe_and_device(self, tmp_path: Path) -> None:
-        """§9: what has no end, or waits for somebody, is not touched."""
+        """§9: devices and pipes are refused without opening them."""
         os.mkfifo(tmp_path / "pipe")
         for path in ("pipe", "/dev/zero"):
             with pytest.raises(ToolError, match="is a device, a pipe or a socket"):
@@ -156,6 +156,6 @@ class TestRefused:
         ("path", "why"), [("", "The path is empty"), ("a\0b", "NUL"), ("\ud800", "surrogate")]
     )
     async def test_no_path(self, tmp_path: Path, path: str, why: str) -> None:
-        """§9: what cannot be a path is refused in words."""
+        """§9: an invalid path is refused with the reason."""
         with pytest.raises(ToolError, match=why):
             await text(ReadTool, tmp_path, path=path)

@@ -1,4 +1,4 @@
-"""The `web_fetch` tool, statement by statement, against a real HTTP server."""
+"""The `web_fetch` tool, clause by clause, with a real HTTP server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def served() -> Iterator[Site]:
 
 class TestRequest:
     async def test_method(self, site: Site) -> None:
-        """A-124: the method is GET unless another is given; then it is sent in capitals."""
+        """A-124: the method is GET by default; a given one is sent in capitals."""
         url = site.page("/method", b"ok")
         await fetch(url)
         assert (site.requests[-1][0], site.requests[-1][3]) == ("GET", b"")
@@ -54,7 +54,7 @@ class TestRequest:
         [{}, {"url": 5}, {"url": "http://x", "headers": {"a": 1}}, {"url": "http://x", "follow": True}],
     )
     async def test_arguments(self, args: dict[str, object]) -> None:
-        """A-124: the url is required, headers map strings to strings, and nothing else is known."""
+        """A-124: the url is required, headers map strings to strings, and nothing else is accepted."""
         with pytest.raises(ToolInputError, match="Invalid arguments for web_fetch"):
             await WebFetchTool.execute(args, ToolContext(LocalRuntime(), AbortSignal()))
 
@@ -69,7 +69,7 @@ class TestRequest:
 
     @pytest.mark.parametrize("name", ["Host", "host", "Transfer-Encoding"])
     async def test_headers_that_follow(self, site: Site, name: str) -> None:
-        """No header says another host than the URL, which rules look at, or another end of the body."""
+        """A header cannot name another host than the URL, which rules check, or another body length."""
         url = site.page("/other", b"ok")
         before = len(site.requests)
         with pytest.raises(ToolError, match=f"The header '{name}' follows from the URL and the body"):
@@ -78,7 +78,7 @@ class TestRequest:
 
     @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
     async def test_redirects(self, site: Site, status: int) -> None:
-        """A-124, A-127: every redirect is followed; the metadata has the URL where it ended."""
+        """A-124, A-127: every redirect is followed; the metadata has the final URL."""
         end = site.page("/end", b"there")
         start = site.page(f"/start{status}", status=status, headers={"location": "/end"})
         made = await HERE.execute({"url": start}, ToolContext(LocalRuntime(), AbortSignal()))
@@ -104,13 +104,13 @@ class TestBody:
         assert text == "Status: 200 OK\nContent-Type: text/plain\n\n" + "a" * 51_200 + NOTICE
 
     async def test_compressed(self, site: Site) -> None:
-        """A-125: the limit counts what comes out of a compressed body."""
+        """A-125: the limit applies to the decompressed body."""
         url = site.page("/gzip", gzip.compress(b"a" * 60_000), headers={"content-encoding": "gzip"})
         assert (await fetch(url)).split("\n\n", 1)[1] == "a" * 51_200 + NOTICE
 
     @pytest.mark.parametrize("size", [51_200, 51_201])
     async def test_in_pieces(self, site: Site, size: int) -> None:
-        """A-125: a further byte counts also when it comes in a piece of its own."""
+        """A-125: a further byte counts even if it arrives in a separate piece."""
 
         def serve(handler: BaseHTTPRequestHandler) -> None:
             handler.send_response(200)
@@ -124,19 +124,19 @@ class TestBody:
         assert text.endswith(NOTICE) == (size > 51_200)
 
     async def test_beside(self, site: Site) -> None:
-        """What a server says of its answer is cut, too."""
+        """The content type is cut as well."""
         text = await fetch(site.page("/type", b"ok", headers={"content-type": "a" * 60_000}))
         assert text == f"Status: 200 OK\nContent-Type: {'a' * 200}\n\nok"
 
     @pytest.mark.parametrize("status", [204, 304, 200])
     async def test_none(self, site: Site, status: int) -> None:
-        """A-127: no body is empty text."""
+        """A-127: a missing body gives an empty text."""
         url = site.page(f"/none{status}", status=status, headers={"content-length": "0"})
         assert (await fetch(url)).endswith("\nContent-Type: unknown\n\n")
 
 
 def bomb(window: int) -> bytes:
-    """A few kilobytes that stand for 32 MiB."""
+    """Return a few kilobytes that decompress to 32 MiB."""
     packer = zlib.compressobj(9, wbits=window)
     return packer.compress(bytes(2**25)) + packer.flush()
 
@@ -150,7 +150,7 @@ class TestEncoding:
         ("encoding", "window"), [("gzip", GZIP), ("x-gzip", GZIP), ("deflate", DEFLATE), ("deflate", RAW)]
     )
     async def test_bomb(self, site: Site, encoding: str, window: int) -> None:
-        """A-125: a small body that stands for a large one is decoded no further than it is shown."""
+        """A-125: a small body that decompresses to a large one is only decoded as far as shown."""
         body = bomb(window)
         assert len(body) < 35_000
         url = site.page(f"/bomb{window}", body, headers={"content-encoding": encoding})
@@ -165,7 +165,7 @@ class TestEncoding:
         assert peak < 2**22
 
     async def test_in_pieces(self, site: Site) -> None:
-        """What comes in many pieces is decoded to its end."""
+        """A body in many pieces is decoded to its end."""
         body = gzip.compress(b"".join(b"%d " % number for number in range(9_000)))
 
         def serve(handler: BaseHTTPRequestHandler) -> None:
@@ -181,7 +181,7 @@ class TestEncoding:
 
     @pytest.mark.parametrize(("encoding", "window"), [("gzip", GZIP), ("deflate", RAW)])
     async def test_end(self, site: Site, encoding: str, window: int) -> None:
-        """What a server sends after the end of an encoded body is neither waited for nor kept."""
+        """Data after the end of an encoded body is neither awaited nor kept."""
         packer = zlib.compressobj(wbits=window)
         body = packer.compress(b"all of it") + packer.flush()
         release = threading.Event()
@@ -202,21 +202,21 @@ class TestEncoding:
             release.set()
 
     async def test_none_is_asked_for(self, site: Site) -> None:
-        """A server is asked for bodies as they are."""
+        """The request asks for an unencoded body."""
         await fetch(site.page("/plain", b"ok"))
         assert site.requests[-1][2]["accept-encoding"] == "identity"
 
     @pytest.mark.slow
     @pytest.mark.parametrize("encoding", ["gzip, gzip", "br", "zstd", "nonsense"])
     async def test_unreadable(self, site: Site, encoding: str) -> None:
-        """One in another, and what cannot be decoded in pieces, is refused by its name."""
+        """Nested encodings, and those that cannot be decoded in pieces, are refused by name."""
         url = site.page("/nested", bomb(GZIP), headers={"content-encoding": encoding})
         with pytest.raises(ToolError, match=f"The body is encoded as '{encoding}', which cannot be read"):
             await fetch(url)
 
     @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
     async def test_broken(self, site: Site, encoding: str) -> None:
-        """A body that is not what its headers say is an error."""
+        """A body that does not match its headers is an error."""
         url = site.page("/broken", b"no such thing", headers={"content-encoding": encoding})
         with pytest.raises(ToolError, match="The body is not encoded as its headers say"):
             await fetch(url)
@@ -224,7 +224,7 @@ class TestEncoding:
 
 class TestFailure:
     async def test_fifteen_seconds(self, site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A-126: the ready-made tool gives everything together 15 seconds."""
+        """A-126: the ready-made tool has a total timeout of 15 seconds."""
         given: list[float | None] = []
         real = asyncio.timeout
 
@@ -283,7 +283,7 @@ class TestFailure:
 
 class TestEveryHop:
     async def test_checked_before_anything_is_sent(self, site: Site) -> None:
-        """A-127: the check sees the first URL, each redirect's and the last, each before its request."""
+        """A-127: the check gets the first URL, each redirect's and the last, each before its request."""
         end = site.page("/hop3", b"end")
         middle = site.page("/hop2", status=307, headers={"location": "/hop3"})
         start = site.page("/hop1", status=302, headers={"location": middle})
@@ -303,13 +303,13 @@ class TestEveryHop:
         "target", ["file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1/", "data:,x"]
     )
     async def test_scheme(self, site: Site, target: str) -> None:
-        """A-127: a redirect to anything but http and https is refused."""
+        """A-127: a redirect to a scheme other than http and https is refused."""
         url = site.page("/away", status=302, headers={"location": target})
         with pytest.raises(ToolError, match=r"Only http and https URLs|Invalid URL"):
             await fetch(url)
 
     async def test_none_is_followed_under_a_gate(self, site: Site) -> None:
-        """A-127: the console's tool tells where a redirect leads, so that the gate sees that URL too."""
+        """A-127: the console's tool shows a redirect's target, so that the gate sees that URL too."""
         inner = site.page("/unseen", b"secret")
         outer = site.page("/outer-unseen", b"", status=302, headers={"Location": inner})
         fetching = ready_made_tools(private=True)["web_fetch"]

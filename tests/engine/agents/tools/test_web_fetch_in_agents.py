@@ -1,4 +1,4 @@
-"""The `web_fetch` tool, against a real HTTP server."""
+"""The `web_fetch` tool with a real HTTP server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NOTICE = "\n\n[Output truncated at 50.0KB.]"
 
 
 class Site:
-    """A server whose pages are functions of the request; remembers the requests."""
+    """A server whose pages are functions of the request; it records the requests."""
 
     def __init__(self, host: str = "127.0.0.1") -> None:
         self.host = host
@@ -54,7 +54,7 @@ class Site:
     def page(
         self, path: str, body: bytes = b"", status: int = 200, headers: dict[str, str] | None = None
     ) -> str:
-        """Serve `body` at `path`; gives the URL."""
+        """Serve `body` at `path` and return the URL."""
 
         def serve(handler: BaseHTTPRequestHandler) -> None:
             handler.send_response(status)
@@ -76,14 +76,14 @@ def site() -> Iterator[Site]:
 
 
 async def fetch(url: str, tool: Tool = HERE, **args: object) -> str:
-    """The tool's text."""
+    """Return the tool's text."""
     ctx = ToolContext(LocalRuntime(), AbortSignal())
     return (await tool.execute({"url": url, **args}, ctx)).text
 
 
 class TestInterface:
     def test_schema(self) -> None:
-        """A-124: url, method, headers and body, of which only the url is required."""
+        """A-124: the schema has url, method, headers and body; only the url is required."""
         assert WebFetchTool.name == "web_fetch"
         parameters = WebFetchTool.parameters
         assert list(parameters["properties"]) == ["url", "method", "headers", "body"]
@@ -92,25 +92,25 @@ class TestInterface:
 
 class TestResponse:
     async def test_text(self, site: Site) -> None:
-        """A-124: status, content type, body."""
+        """A-124: the text has status, content type and body."""
         url = site.page("/hello", b"hello world")
         assert await fetch(url) == "Status: 200 OK\nContent-Type: text/plain\n\nhello world"
 
     async def test_no_content_type(self, site: Site) -> None:
-        """A-124: a missing content type is unknown."""
+        """A-124: a missing content type is shown as unknown."""
         assert "\nContent-Type: unknown\n" in await fetch(site.page("/bare", b"x", headers={}))
 
     async def test_not_found(self, site: Site) -> None:
-        """A-124: an error status is a result."""
+        """A-124: an error status is a normal result."""
         assert (await fetch(site.page("/gone", b"no", 404))).startswith("Status: 404 Not Found\n")
 
     async def test_no_body(self, site: Site) -> None:
-        """A-127: no content is empty text."""
+        """A-127: a missing content gives an empty text."""
         text = await fetch(site.page("/empty", status=204, headers={}))
         assert text == "Status: 204 No Content\nContent-Type: unknown\n\n"
 
     async def test_request(self, site: Site) -> None:
-        """A-124: method, headers and body are sent as they were given."""
+        """A-124: method, headers and body are sent as given."""
         url = site.page("/echo", b"ok")
         await fetch(url, method="put", headers={"X-Mine": "1"}, body="grün")
         method, _, headers, body = site.requests[-1]
@@ -122,7 +122,7 @@ class TestCutting:
         ("size", "cut"), [(51_199, False), (51_200, False), (51_201, True), (61_440, True)]
     )
     async def test_limit(self, site: Site, size: int, cut: bool) -> None:
-        """A-125: the body is cut at 51,200 bytes, with a notice only if something was lost."""
+        """A-125: the body is cut at 51,200 bytes, with a notice only if something is missing."""
         text = await fetch(site.page(f"/big{size}", b"a" * size))
         body = text.split("\n\n", 1)[1]
         assert body == "a" * min(size, 51_200) + (NOTICE if cut else "")
@@ -130,14 +130,14 @@ class TestCutting:
     @pytest.mark.parametrize("before", [51_199, 51_198, 51_197, 51_196])
     @pytest.mark.parametrize("character", ["é", "€", "😀"])
     async def test_whole_characters(self, site: Site, before: int, character: str) -> None:
-        """A-125: no character is cut in half."""
+        """A-125: the cut never splits a character."""
         url = site.page(f"/cut{before}", b"a" * before + character.encode() * 5)
         body = (await fetch(url)).split("\n\n", 1)[1]
         fits = (51_200 - before) // len(character.encode())
         assert body == "a" * before + character * fits + NOTICE
 
     async def test_own_limit(self, site: Site) -> None:
-        """The limit can be set."""
+        """The limit can be configured."""
         tool = create_web_fetch_tool(max_bytes=1024, private=True)
         text = await fetch(site.page("/kb", b"a" * 2000), tool)
         assert text.endswith("a\n\n[Output truncated at 1.0KB.]")
@@ -145,19 +145,19 @@ class TestCutting:
 
 class TestRedirects:
     async def test_followed(self, site: Site) -> None:
-        """A-124: redirects are followed, relative ones too."""
+        """A-124: redirects are followed, including relative ones."""
         site.page("/to", b"there")
         url = site.page("/from", status=302, headers={"location": "to"})
         assert (await fetch(url)).endswith("\n\nthere")
 
     async def test_without_end(self, site: Site) -> None:
-        """A redirect in a circle is an error."""
+        """A circular redirect is an error."""
         url = site.page("/round", status=302, headers={"location": "/round"})
         with pytest.raises(ToolError, match="More than 20 redirects"):
             await fetch(url)
 
     async def test_every_hop_is_checked(self, site: Site) -> None:
-        """A-127: the check sees every URL before it is requested."""
+        """A-127: the check gets every URL before it is requested."""
         seen: list[str] = []
 
         async def check(url: str) -> None:
@@ -182,7 +182,7 @@ class TestRedirects:
 
     @pytest.mark.slow
     async def test_credentials_stay(self, site: Site) -> None:
-        """Credentials are sent on within an origin, not to another."""
+        """Credentials are forwarded within an origin, but not to another."""
         site.page("/end", b"end")
         inside = site.page("/in", status=307, headers={"location": "/end"})
         outside = site.page("/out", status=307, headers={"location": site.url("/end", "localhost")})
@@ -200,7 +200,7 @@ class TestRedirects:
         [(302, "GET", b""), (303, "GET", b""), (307, "POST", b"data"), (308, "POST", b"data")],
     )
     async def test_of_a_post(self, site: Site, status: int, method: str, body: bytes) -> None:
-        """A POST is repeated only where the status says so."""
+        """A POST is repeated only if the status requires it."""
         site.page("/posted", b"ok")
         url = site.page(f"/post{status}", status=status, headers={"location": "/posted"})
         await fetch(url, method="POST", body="data", headers={"Content-Type": "text/x"})
@@ -227,7 +227,7 @@ class TestFailure:
             await fetch(url)
 
     async def test_too_slow(self, site: Site) -> None:
-        """A-126: the time limit is for everything, a body that trickles included."""
+        """A-126: the time limit covers everything, including a slow body."""
         release = threading.Event()
 
         def trickle(handler: BaseHTTPRequestHandler) -> None:

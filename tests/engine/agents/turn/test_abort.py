@@ -1,4 +1,4 @@
-"""Stopping a run: nothing starts afterwards, nothing survives, and it is no error."""
+"""Stopping a run: nothing starts afterwards, nothing survives, and it is not an error."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class TestBeforeAnything:
         assert w.turn_end.stop_reason == "aborted"
 
     async def test_when_idle(self) -> None:
-        """Aborting an idle session does nothing to the next run."""
+        """Aborting an idle session does not affect the next run."""
         w = await watched(T("fine"))
         w.session.abort("x")
         assert (await w.say("go"))[-1] == 'turn_end("fine")'
@@ -56,7 +56,7 @@ class TestBeforeAnything:
 
 class TestWhileAToolRuns:
     async def test_ends_without_error(self) -> None:
-        """A-94: the tool's result says so, the turn ends, the model is not called again."""
+        """A-94: the tool's result says so, the turn ends, and the model is not called again."""
         slow = Slow()
         w = await watched(C(c1=("slow", {})), T("never"), tools=[slow.tool])
         w.session.send("go")
@@ -68,7 +68,7 @@ class TestWhileAToolRuns:
         assert (await w.stored())[-1] == 'result c1 err "The operation was aborted"'
 
     async def test_kills_the_process(self, tmp_path: Path) -> None:
-        """A-94, A-104: the command's whole process group is gone when the session is idle."""
+        """A-94, A-104: the command's process group has ended when the session is idle."""
         command = "sh -c 'echo $$ > child; exec sleep 1000' & echo $$ > parent; wait"
         w = await watched(C(bash={"command": command}), runtime=LocalRuntime(tmp_path))
         w.session.send("go")
@@ -80,7 +80,7 @@ class TestWhileAToolRuns:
         assert w.turn_end.stop_reason == "aborted"
 
     async def test_tool_that_aborts_its_own_run(self) -> None:
-        """A-94: a tool that has returned keeps its result, though it was the one that aborted."""
+        """A-94: a tool that aborts its own run and returns keeps its result."""
 
         @tool
         async def give_up() -> str:
@@ -93,7 +93,7 @@ class TestWhileAToolRuns:
         assert w.turn_end.reason == "the tool gave up"
 
     async def test_messages_that_wait(self) -> None:
-        """A-63: what waited is handed back; what is sent after the abort starts a new run."""
+        """A-63: waiting messages are handed back; a message after the abort starts a new run."""
         slow = Slow()
         w = await watched(C(slow={}), T("hello"), tools=[slow.tool])
         w.session.send("go")
@@ -110,7 +110,7 @@ class TestWhileAToolRuns:
 
 class TestWhileTheEndIsTold:
     async def test_message_that_came_then(self) -> None:
-        """A-63, A-82: a message sent by the turn's end listener and aborted is stored, not answered."""
+        """A-63, A-82: a message by a turn end listener that is then aborted is stored, not answered."""
         w = await watched(T("one"), T("never"))
 
         def more(event: TurnEnd) -> None:
@@ -130,7 +130,7 @@ class TestWhileTheEndIsTold:
 
 class TestWhileTheModelSpeaks:
     async def test_partial_text_is_kept(self) -> None:
-        """A-95: what a person saw is stored, calls are dropped, and waiting returns."""
+        """A-95: the shown text is stored, calls are dropped, and waiting returns."""
         w = await watched(T("a", "b") + C(c1=("bash", {"command": "true"})), T("ok"))
         w.session.on("text_delta", lambda e: w.session.abort("stop") if e.delta == "a" else None)
         seen = await w.say("go")
@@ -140,7 +140,7 @@ class TestWhileTheModelSpeaks:
         assert w.turn_end.reason == "stop"
 
     async def test_model_that_hangs(self) -> None:
-        """A-95: a model that says nothing is left; nothing is stored of it."""
+        """A-95: a silent model's stream is closed, and nothing of it is stored."""
         left = asyncio.Event()
         entered = asyncio.Event()
 
@@ -165,7 +165,7 @@ class TestWhileTheModelSpeaks:
 
 class TestWhileACallIsDecided:
     async def test_nothing_starts(self) -> None:
-        """A-96: the decision is withdrawn; decided, undecided and unstarted calls say `Aborted`."""
+        """A-96: the decision is withdrawn; decided, undecided and unstarted calls get `Aborted`."""
         ran: list[str] = []
         w = await watched(
             C(c1=("note", {}), c2=("note", {}), c3=("note", {})), T("never"), tools=[noted(ran)]

@@ -1,4 +1,4 @@
-"""Events that the reference does not have, and the stream of all of them."""
+"""Events that the reference does not have, and the stream of all events."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from ..script import Watched, noted, shown, watched
 
 
 class TestAdded:
-    """What the reference does not have: status, starts, reasoning."""
+    """Events in addition to the reference: status, starts, reasoning."""
 
     async def test_order(self) -> None:
-        """Part 2: the added events stand around the reference's, and change nothing about them."""
+        """Part 2: the added events surround those of the reference and do not change them."""
         reply = T("let me") + C(c1=("bash", {"command": "true"}))
         w = await watched(replace(reply, reasoning=("hm",)), T("Done"))
         await w.say("go")
@@ -53,7 +53,7 @@ class TestAdded:
         assert not any("hm" in line for line in await w.stored())
 
     async def test_arguments_as_they_are_written(self) -> None:
-        """Section 9: what a model writes of its calls is told before anybody is asked about them."""
+        """Section 9: the arguments that a model writes are reported before its calls are decided."""
         model = ScriptedModel(
             [T("so") + C(c1=("note", {"text": "x"}), c2=("note", "[1,")), T("ok")], input_delta=8
         )
@@ -74,14 +74,14 @@ class TestAdded:
 
     @staticmethod
     async def _whole() -> Watched:
-        """The same script, of which the arguments do not stream."""
+        """Return the same script without streaming of arguments."""
         replies = T("so") + C(c1=("note", {"text": "x"}), c2=("note", "[1,")), T("ok")
         w = await watched(*replies, tools=[noted([])])
         await w.say("go")
         return w
 
     async def test_abort_amid_arguments(self) -> None:
-        """A-95: what was written of a call when the run was aborted is nobody's call."""
+        """A-95: an incomplete call of an aborted run is dropped."""
         model = ScriptedModel([C(note={"text": "x"})], input_delta=1)
         ran: list[str] = []
         agent = Agent(model, tools=[noted(ran)])
@@ -92,7 +92,7 @@ class TestAdded:
         assert (ran, await w.stored()) == ([], ['user "go"'])
 
     async def test_listeners(self) -> None:
-        """Part 2: every added event has listeners of its own."""
+        """Part 2: every added event can have listeners."""
         w = await watched(replace(T("x"), reasoning=("a", "b")))
         heard: list[str] = []
         for name in ("status", "turn_start", "step_start", "reasoning_delta"):
@@ -108,7 +108,7 @@ class TestAdded:
         ]
 
     async def test_status_while_runs_follow_each_other(self) -> None:
-        """Part 2: a session that goes on at once was never at rest."""
+        """Part 2: a session whose runs follow each other directly is not idle in between."""
         w = await watched(T("one"), T("two"))
         w.session.on("turn_end", lambda e: w.session.send("more") if e.text == "one" else None)
         await w.say("go")
@@ -116,7 +116,7 @@ class TestAdded:
         assert added == ["status busy", "turn_start", "turn_start", "status idle"]
 
     async def test_message_from_the_listener_of_rest(self) -> None:
-        """Part 2, A-82: what is sent when the session comes to rest starts it again."""
+        """Part 2, A-82: a message sent when the session becomes idle starts a new run."""
         w = await watched(T("one"), T("two"))
 
         def again(event: StatusEvent) -> None:
@@ -130,7 +130,7 @@ class TestAdded:
 
     @pytest.mark.parametrize("name", ["status", "turn_start", "step_start", "reasoning_delta"])
     async def test_listener_that_raises(self, name: str) -> None:
-        """A-32: a listener of an added event that raises ends the run, too."""
+        """A-32: a listener of an added event that raises also ends the run."""
         w = await watched(replace(T("x"), reasoning=("a",)), T("never"))
 
         def broken(event: Event) -> None:
@@ -148,7 +148,7 @@ class TestAdded:
         assert w.prompt(1) == ['user "go"', 'user "again"']
 
     async def test_failure_to_tell_the_rest(self) -> None:
-        """A-32: a run whose rest cannot be told fails after its turn's end."""
+        """A-32: a run whose idle status cannot be reported fails after its turn end."""
         w = await watched(T("x"))
 
         def broken(event: StatusEvent) -> None:
@@ -164,7 +164,7 @@ class TestAdded:
 
 class TestStream:
     async def test_everything_in_order(self) -> None:
-        """A stream gives every event and ends when the session closes."""
+        """A stream gives every event in order and ends when the session closes."""
         w = await watched(C(bash={"command": "echo hi"}), T("ok"))
         stream = w.session.events()
         await w.say("go")
@@ -173,7 +173,7 @@ class TestStream:
         assert [shown(e) for e in got] == [shown(e) for e in w.events]
 
     async def test_reader_never_holds_up(self) -> None:
-        """A reader who does not read costs nothing; what he missed of a text comes joined."""
+        """A slow reader does not block the session; missed deltas are joined."""
         words = [f"{number} " for number in range(2000)]
         w = await watched(replace(T(*words), reasoning=tuple(words)))
         stream = w.session.events()
@@ -186,7 +186,7 @@ class TestStream:
 
     @pytest.mark.slow
     async def test_arguments_are_joined(self) -> None:
-        """A reader who does not read gets what was written of each call as one, calls kept apart."""
+        """For a slow reader the arguments of each call are joined separately."""
         long = {"text": "x" * 1000}
         model = ScriptedModel([C(a=("note", long), b=("note", long)), T("ok")], input_delta=1)
         agent = Agent(model, tools=[noted([])])

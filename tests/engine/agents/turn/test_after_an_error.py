@@ -1,4 +1,4 @@
-"""What a failed run leaves: a valid history, and messages handed back."""
+"""The state after a failed run: a valid history, and messages handed back."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Disk(InMemorySessionStore):
     full = False
 
     async def append(self, session_id: str, message: Message) -> None:
-        """Raises `OSError` when full."""
+        """Append a message; raise `OSError` when full."""
         if self.full:
             raise OSError("disk full")
         await super().append(session_id, message)
@@ -31,7 +31,7 @@ class Disk(InMemorySessionStore):
 
 class TestAfterAnError:
     async def test_waiting_messages_are_handed_back(self) -> None:
-        """A-84: a failed run drops what waited, says so, and the next message starts fresh."""
+        """A-84: a failed run hands back waiting messages, and the next message starts fresh."""
         slow = Slow()
         w = await watched(C(slow={}), ERR("boom"), T("ok"), tools=[slow.tool])
         w.session.send("go")
@@ -45,7 +45,7 @@ class TestAfterAnError:
         assert 'user "later"' not in w.prompt(3)
 
     async def test_message_from_the_error_listener(self) -> None:
-        """A-82, A-84: what an error listener sends starts a new run."""
+        """A-82, A-84: a message by an error listener starts a new run."""
         w = await watched(ERR("boom"), T("ok"))
         w.session.on("error", lambda e: w.session.send("go on"))
         w.session.send("go")
@@ -55,7 +55,7 @@ class TestAfterAnError:
         assert w.turn_end.text == "ok"
 
     async def test_store_that_fails(self) -> None:
-        """A-11: a message that cannot be stored is told to nobody, and the run fails."""
+        """A-11: a message that cannot be stored is not reported, and the run fails."""
         store = Disk()
         w = await watched(T("one"), store=store)
         store.full = True
@@ -69,7 +69,7 @@ class TestAfterAnError:
         assert w.prompt(1) == ['user "again"']
 
     async def test_store_that_fails_amid_results(self) -> None:
-        """A-11, A-32: results that could not be stored are stored before the conversation goes on."""
+        """A-11, A-32: results that could not be stored are stored before the conversation continues."""
         store = Disk()
         ran: list[str] = []
         w = await watched(
@@ -98,7 +98,7 @@ class TestAfterAnError:
         ]
 
     async def test_reply_that_cannot_be_stored(self) -> None:
-        """A-11, A-77: results of a reply that could not be stored are neither stored nor told."""
+        """A-11, A-77: results of a reply that could not be stored are neither stored nor reported."""
 
         class FailsOnce(Disk):
             async def append(self, session_id: str, message: Message) -> None:
@@ -113,7 +113,7 @@ class TestAfterAnError:
         assert await w.stored() == ['user "go"']
 
     async def test_message_that_would_come_before_a_result(self) -> None:
-        """A-11, A-77: while a call's result cannot be stored, no message is stored behind the call."""
+        """A-11, A-77: no message is stored after a call whose result cannot be stored."""
 
         class FailsOften(Disk):
             async def append(self, session_id: str, message: Message) -> None:
@@ -134,7 +134,7 @@ class TestAfterAnError:
         assert w.prompt(2)[2:] == [f'result c1 err "{unknown}"', 'user "again"']
 
     async def test_result_stored_at_the_end_of_the_next_run(self) -> None:
-        """A-32: of a call that ran in an earlier run, no later one says that it did not."""
+        """A-32: no later run reports a call that ran in an earlier run as not run."""
 
         class FailsOften(Disk):
             async def append(self, session_id: str, message: Message) -> None:
@@ -152,7 +152,7 @@ class TestAfterAnError:
         assert (await w.stored())[2:] == [f'result c1 err "{unknown}"']
 
     async def test_result_that_cannot_be_stored(self) -> None:
-        """A-11, A-56: a result that can be stored later does not come after the ones behind it."""
+        """A-11, A-56: a result that is stored later does not come after those behind it."""
 
         class FailsOnce(Disk):
             async def append(self, session_id: str, message: Message) -> None:

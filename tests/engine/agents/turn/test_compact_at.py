@@ -1,4 +1,4 @@
-"""Compacting by itself: after a turn that was too long for its model, and never amid one."""
+"""Automatic compaction: after a turn that was too long for its model, and never during one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ LONG = 1000
 
 
 def long(reply: Reply, tokens: int = LONG, cost: float = 0.0) -> Reply:
-    """A reply to a prompt of many tokens."""
+    """Return a reply to a prompt of many tokens."""
     return replace(reply, usage=Usage(input=tokens, output=5, cost=cost))
 
 
@@ -41,7 +41,7 @@ def purposes(w: Watched) -> list[str]:
 
 
 async def talked(*replies: Reply, **options: object) -> Watched:
-    """A session with `compact_at` in which two things were said and answered; then comes `replies`."""
+    """Return a session with `compact_at` and two answered messages, followed by `replies`."""
     w = await watched(T("a1"), T("a2"), *replies, **{"compact_at": LONG, **options})
     for text in ("u1", "u2"):
         await w.say(text)
@@ -51,7 +51,7 @@ async def talked(*replies: Reply, **options: object) -> Watched:
 
 class TestDue:
     async def test_after_a_long_turn(self) -> None:
-        """Section 9: after a turn that was sent too many tokens the next one is sent a summary."""
+        """Section 9: after a turn with too many tokens, the next one gets a summary."""
         w = await talked(long(T("a3")), T("sum"), T("a4"))
         await w.say("u3")
         assert purposes(w) == ["turn", "turn", "turn", "summary"]
@@ -67,32 +67,32 @@ class TestDue:
 
     @pytest.mark.parametrize(("tokens", "at"), [(LONG - 1, LONG), (LONG, None)])
     async def test_not_due(self, tokens: int, at: int | None) -> None:
-        """Section 9: below the limit, and without one, nothing is summed up."""
+        """Section 9: below the limit, or without one, nothing is summed up."""
         w = await talked(long(T("a3"), tokens), compact_at=at)
         await w.say("u3")
         assert purposes(w) == ["turn"] * 3
 
     async def test_the_last_call_counts(self) -> None:
-        """Section 9: what counts is the last model call of a turn, not all that were made in it."""
+        """Section 9: the last model call of a turn counts, not the sum of its calls."""
         w = await talked(long(C(note={})), T("a3"), tools=[noted([])])
         await w.say("u3")
         assert purposes(w) == ["turn"] * 4
 
     async def test_nothing_to_sum_up(self) -> None:
-        """Section 9: a conversation of the few messages that would be kept is left alone."""
+        """Section 9: a conversation of the few messages that would be kept stays unchanged."""
         w = await watched(long(T("a1")), compact_at=1)
         await w.say("u1")
         assert purposes(w) == ["turn"]
 
     async def test_once(self) -> None:
-        """Section 9: a compaction is not followed by another one until a turn was too long again."""
+        """Section 9: after a compaction there is none until a turn is too long again."""
         w = await talked(long(T("a3")), long(T("sum")), T("a4"), long(T("a5")), T("sum 2"))
         for text in ("u3", "u4", "u5"):
             await w.say(text)
         assert purposes(w)[2:] == ["turn", "summary", "turn", "turn", "summary"]
 
     async def test_events(self) -> None:
-        """Section 9: it is told as one that somebody asked for, and ends before the session rests."""
+        """Section 9: it is reported like a requested one, and ends before the session is idle."""
         w = await talked(long(T("a3")), T("sum"))
         await w.say("u3")
         lines = [shown(event) for event in w.events]
@@ -117,7 +117,7 @@ class TestDue:
 
 class TestNever:
     async def test_while_calls_wait(self) -> None:
-        """Section 9: a long call amid a turn compacts nothing while the turn's calls are undecided."""
+        """Section 9: a long call within a turn compacts nothing while the turn's calls are undecided."""
         slow = Slow()
         w = await talked(long(C(slow={})), long(T("a3")), T("sum"), tools=[slow.tool])
         w.session.send("u3")
@@ -128,7 +128,7 @@ class TestNever:
         assert purposes(w) == [*["turn"] * 4, "summary"]
 
     async def test_after_an_abort(self) -> None:
-        """Section 9: who stopped the turn is not made to wait for a summary."""
+        """Section 9: after an abort there is no compaction."""
         slow = Slow()
         w = await talked(long(C(slow={})), T("sum"), tools=[slow.tool])
         w.session.send("u3")
@@ -138,14 +138,14 @@ class TestNever:
         assert purposes(w) == ["turn"] * 3
 
     async def test_after_an_error(self) -> None:
-        """Section 9: a turn that failed is followed by nothing."""
+        """Section 9: after a failed turn there is no compaction."""
         w = await talked(long(C(note={})), ERR("boom"), T("sum"), tools=[noted([])])
         with pytest.raises(RuntimeError, match="boom"):
             await w.say("u3")
         assert purposes(w) == ["turn"] * 4
 
     async def test_of_a_subagent(self) -> None:
-        """Section 9: a subagent has one turn, after which nothing it said is sent again."""
+        """Section 9: a subagent has only one turn, so it is not compacted."""
         model = ScriptedModel([long(C(note={})), long(C(note={})), long(T("done"))])
         helper = Agent(model, name="helper", tools=[noted([])], compact_at=1)
         w = await watched(C(task_helper={"prompt": "x"}), T("ok"), tools=[task_tool(helper)])
@@ -155,7 +155,7 @@ class TestNever:
 
 class TestMeanwhile:
     async def test_what_is_said_waits(self) -> None:
-        """Section 9: messages that come while it is summed up are taken up with the summary."""
+        """Section 9: messages during the compaction are answered with the summary in the prompt."""
         w = await talked(long(T("a3")), T("sum"), T("a4"))
         w.session.on("compaction_start", lambda e: w.session.send("u4"))
         await w.say("u3")
@@ -164,7 +164,7 @@ class TestMeanwhile:
         assert w.prompt(5)[-1] == 'user "u4"'
 
     async def test_what_was_said_before_its_end(self) -> None:
-        """Section 9: a message sent while the turn's end is told comes after the compaction, too."""
+        """Section 9: a message sent while the turn end is reported also comes after the compaction."""
         w = await talked(long(T("a3")), T("sum"), T("a4"))
         sent: list[object] = []
 
@@ -179,7 +179,7 @@ class TestMeanwhile:
         assert w.session.text == "a4"
 
     async def test_abort(self) -> None:
-        """Section 9: aborting it leaves everything as it was, and hands back what waited."""
+        """Section 9: aborting it changes nothing and hands back waiting messages."""
         w = await talked(long(T("a3")), T("sum"))
         before: list[Message] = []
 
@@ -195,7 +195,7 @@ class TestMeanwhile:
         assert not any(isinstance(e, CompactionFailed | CompactedEvent) for e in w.events)
 
     async def test_closing(self) -> None:
-        """A-97: closing a session ends a compaction that is under way."""
+        """A-97: closing a session ends a running compaction."""
         begun = asyncio.Event()
         w = await talked(long(T("a3")))
 
@@ -227,7 +227,7 @@ class TestFailing:
         ],
     )
     async def test_says_so_and_changes_nothing(self, reply: Reply, why: str) -> None:
-        """Section 9: without a summary the conversation is as it was, and goes on; an event says why."""
+        """Section 9: without a summary the conversation continues unchanged; an event has the reason."""
         w = await talked(long(T("a3")), reply, T("a4"))
         await w.say("u3")
         [failed] = [event for event in w.events if isinstance(event, CompactionFailed)]
@@ -241,7 +241,7 @@ class TestFailing:
         assert w.prompt(5) == [*kept, 'user "u4"']
 
     async def test_the_cost_limit(self) -> None:
-        """Limits: a session that may cost no more makes no summary, and says so."""
+        """Limits: a session at its cost limit makes no summary and reports the reason."""
         w = await talked(long(T("a3"), cost=1.0), T("sum"), max_cost=1.0)
         await w.say("u3")
         [failed] = [event for event in w.events if isinstance(event, CompactionFailed)]
@@ -250,7 +250,7 @@ class TestFailing:
             await w.say("u4")
 
     async def test_a_store_that_is_full(self) -> None:
-        """A-11: a summary that could not be stored is none."""
+        """A-11: a summary that could not be stored has no effect."""
 
         class Full(InMemorySessionStore):
             async def append(self, session_id: str, message: Message) -> None:
@@ -267,7 +267,7 @@ class TestFailing:
 
     @pytest.mark.parametrize("name", ["compaction_start", "compacted", "compaction_failed"])
     async def test_a_listener_that_raises(self, name: str, caplog: pytest.LogCaptureFixture) -> None:
-        """Section 9: what a listener of it raises is in the log, and fails no turn."""
+        """Section 9: an exception in a listener of it is logged and fails no turn."""
         reply = ERR("boom") if name == "compaction_failed" else T("sum")
         w = await talked(long(T("a3")), reply, T("a4"))
 
@@ -282,7 +282,7 @@ class TestFailing:
         assert (await w.say("u4"))[-1].startswith("turn_end(")
 
     async def test_asked_for(self) -> None:
-        """Section 9: one that somebody asked for fails to whom asked, and no event says it again."""
+        """Section 9: a failed requested compaction raises for its caller, without an event."""
         w = await talked(ERR("boom"))
         with pytest.raises(CompactionError, match="boom"):
             await w.session.compact(0)

@@ -1,4 +1,4 @@
-"""What a session may cost: no model call beyond `max_cost`, whoever makes it; nothing said is lost."""
+"""The cost limit of a session: no model call beyond `max_cost`, by any caller; no message is lost."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:litellm")
 
 
 def paid(reply: Reply, cost: float) -> Reply:
-    """A reply that costs something."""
+    """Return a reply with a cost."""
     return replace(reply, usage=Usage(input=10, output=5, cost=cost))
 
 
@@ -47,7 +47,7 @@ CALL = C(note={"text": "x"})
 
 
 class Unpriced:
-    """A model that says nothing about prices."""
+    """A model without a price check."""
 
     name = "homemade"
 
@@ -61,7 +61,7 @@ class Unpriced:
 
 
 class SometimesUnpriced(Unpriced):
-    """A model with a price, whose replies come without one."""
+    """A model with a price whose replies come without one."""
 
     def check_price(self) -> None:
         pass
@@ -74,7 +74,7 @@ class SometimesUnpriced(Unpriced):
 
 class TestLimit:
     async def test_no_model_call_beyond_it(self) -> None:
-        """Limits: the call that reaches the limit is carried out with its tools; no other one is made."""
+        """Limits: the call that reaches the limit runs with its tools; no other call is made."""
         ran: list[str] = []
         replies = [paid(CALL, 0.4), paid(CALL, 0.7), paid(CALL, 0.1)]
         w = await watched(*replies, tools=[noted(ran)], max_cost=1.0)
@@ -88,7 +88,7 @@ class TestLimit:
         assert w.error.error is caught.value
 
     async def test_a_turn_that_is_over(self) -> None:
-        """Limits: a last reply that reaches the limit ends its turn well; the next turn is refused."""
+        """Limits: a last reply that reaches the limit completes its turn; the next turn is refused."""
         w = await watched(paid(T("done"), 1.0), T("never"), max_cost=1.0)
         assert 'turn_end("done")' in await w.say("go")
         with pytest.raises(CostLimitError):
@@ -96,13 +96,13 @@ class TestLimit:
         assert await w.stored() == ['user "go"', 'assistant "done"', 'user "on"']
 
     async def test_below_it(self) -> None:
-        """Limits: what costs less than the limit is not disturbed."""
+        """Limits: costs below the limit have no effect."""
         w = await watched(paid(CALL, 0.5), paid(T("ok"), 0.4), T("more"), tools=[noted([])], max_cost=1.0)
         await w.say("go")
         assert 'turn_end("more")' in await w.say("on")
 
     async def test_nothing_said_is_lost(self) -> None:
-        """A-63: what people sent, in either mode, is stored behind the results, for whoever goes on."""
+        """A-63: messages of either mode are stored after the results, for a later continuation."""
         slow = Slow()
         w = await watched(paid(C(slow={}), 2.0), tools=[slow.tool], max_cost=1.0)
         w.session.send("go")
@@ -118,13 +118,13 @@ class TestLimit:
         assert (w.session.undelivered, w.error.undelivered) == ((), ())
 
     async def test_without_a_limit(self) -> None:
-        """Limits: without one nobody asks for prices, and any model will do."""
+        """Limits: without a limit no price is checked, and any model can be used."""
         session = await Agent(Unpriced()).create_session()
         assert await session.prompt("go") == "hi"
 
     @pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf")])
     def test_what_is_none(self, wrong: float) -> None:
-        """Limits: an amount that bounds nothing, or everything, is refused."""
+        """Limits: an amount that is not positive and finite is refused."""
         with pytest.raises(ValueError, match="max_cost is in US dollars, more than 0, not"):
             Agent(ScriptedModel([]), max_cost=wrong)
 
@@ -155,7 +155,7 @@ class TestLimit:
 
 class TestGoingOn:
     async def test_counts_what_was_spent_before(self) -> None:
-        """Limits: a session that goes on begins with what it has cost."""
+        """Limits: a resumed session starts with its earlier cost."""
         store = InMemorySessionStore()
         agent = Agent(ScriptedModel([paid(T("a"), 0.9)]), store=store, max_cost=1.0)
         await (await agent.create_session("s")).prompt("go")
@@ -166,7 +166,7 @@ class TestGoingOn:
             await resumed.prompt("on")
 
     async def test_a_higher_limit(self) -> None:
-        """Limits: with a higher one the session goes on, and reads what was said in between."""
+        """Limits: with a higher limit the session continues, with the messages sent in between."""
         w = await watched(paid(T("a"), 1.0), max_cost=1.0)
         await w.say("go")
         with pytest.raises(CostLimitError):
@@ -178,7 +178,7 @@ class TestGoingOn:
         assert transcript(model.requests[0].messages)[2:] == ['user "on"', 'user "again"']
 
     async def test_nobody_knows_what_was_spent(self) -> None:
-        """Limits: a store keeps words and no costs; a limit that would begin anew is refused."""
+        """Limits: a store has no costs, so a limit that would start again is refused."""
         store = InMemorySessionStore()
         agent = Agent(ScriptedModel([T("a")]), store=store, max_cost=1.0)
         await (await agent.create_session("s")).prompt("go")
@@ -193,7 +193,7 @@ class TestGoingOn:
 
 class TestRaising:
     async def test_goes_on_where_it_stopped(self) -> None:
-        """Limits: a session that stopped at its limit goes on once it was raised, up to the new one."""
+        """Limits: a session that stopped at its limit continues up to the raised one."""
         ran: list[str] = []
         replies = [paid(CALL, 1.0), paid(CALL, 0.5), paid(CALL, 0.5), T("never")]
         w = await watched(*replies, tools=[noted(ran)], max_cost=1.0)
@@ -207,7 +207,7 @@ class TestRaising:
         assert (len(w.model.requests), ran) == (3, ["x"] * 3)
 
     async def test_while_it_works(self) -> None:
-        """Limits: a limit that is raised amid a turn counts from that turn's next model call."""
+        """Limits: a limit raised during a turn applies from that turn's next model call."""
         slow = Slow()
         w = await watched(paid(C(slow={}), 1.5), paid(T("done"), 0.1), tools=[slow.tool], max_cost=1.0)
         w.session.send("go")
@@ -229,7 +229,7 @@ class TestRaising:
         ],
     )
     async def test_no_higher_one(self, limit: float, why: str) -> None:
-        """Limits: what is no higher limit, or would stop it at once, is refused and changes nothing."""
+        """Limits: a limit that is not higher, or is already exceeded, is refused without a change."""
         w = await watched(paid(T("x"), 1.5), max_cost=1.0)
         await w.say("go")
         with pytest.raises(ValueError, match=why):
@@ -237,14 +237,14 @@ class TestRaising:
         assert w.session.max_cost == 1.0
 
     async def test_none_to_raise(self) -> None:
-        """Limits: where there is none, there is none to raise."""
+        """Limits: a session without a limit has none to raise."""
         w = await watched(T("x"))
         assert w.session.max_cost is None
         with pytest.raises(ValueError, match="has no cost limit to raise"):
             w.session.raise_limit(5)
 
     async def test_the_parents_still_holds(self) -> None:
-        """Limits: a subagent's limit may be raised beyond its parent's, which stops it all the same."""
+        """Limits: a subagent's limit can exceed its parent's, which still applies."""
         above = Spending("boss", 1.0)
         helper = Agent(ScriptedModel([paid(T("a"), 1.0), T("never")]), name="helper", max_cost=0.5)
         session = await helper.as_subagent(InheritedLimits(HookChain(), above)).create_session("c")
@@ -267,7 +267,7 @@ class TestSubagents:
         return Agent(ScriptedModel(boss), name="boss", tools=[task_tool(child)], max_cost=limit)
 
     async def test_counts_for_the_parent(self) -> None:
-        """Limits: what a subagent spends is spent by who started it."""
+        """Limits: a subagent's cost counts for its parent."""
         task = paid(C(task_helper={"prompt": "x"}), 0.1)
         boss = self.boss([paid(T("done"), 0.95)], [task, T("never")])
         session = await boss.create_session()
@@ -279,7 +279,7 @@ class TestSubagents:
         assert [(r.result, r.is_error) for r in results] == [("done", False)]
 
     async def test_stops_at_the_parents_limit(self) -> None:
-        """Limits: a subagent makes no model call beyond its parent's limit either."""
+        """Limits: a subagent makes no model call beyond its parent's limit."""
         task = paid(C(task_helper={"prompt": "x"}), 0.1)
         boss = self.boss([paid(CALL, 0.95), T("never")], [task, T("never")])
         session = await boss.create_session()
@@ -293,7 +293,7 @@ class TestSubagents:
         assert "this session of boss has spent $1.05" in task_result.result
 
     async def test_a_limit_of_its_own(self) -> None:
-        """Limits: a subagent's own limit ends its task; the parent reads why, and goes on."""
+        """Limits: a subagent's own limit ends its task; the parent gets the reason and continues."""
         task = C(task_helper={"prompt": "x"})
         boss = self.boss([paid(CALL, 0.5), T("never")], [task, T("ok")], own=0.5, limit=None)
         session = await boss.create_session()
@@ -303,7 +303,7 @@ class TestSubagents:
         assert "session of helper has spent $0.50 of $0.50" in results[0].result
 
     async def test_one_without_a_price(self) -> None:
-        """Limits: below a limit no subagent starts whose costs nobody would know."""
+        """Limits: under a limit, a subagent with unknown costs does not start."""
         model = Unpriced()
         child = Agent(model, name="helper")
         tools = [task_tool(child)]
@@ -319,7 +319,7 @@ class TestSubagents:
 
 class TestCompaction:
     async def test_counts(self) -> None:
-        """Limits: a summary's request is a model call like any other."""
+        """Limits: the request for a summary is a model call like any other."""
         w = await watched(paid(T("a"), 0.5), paid(T("S"), 0.5), T("never"), max_cost=1.0)
         await w.say("go")
         await w.session.compact(0)
@@ -327,7 +327,7 @@ class TestCompaction:
             await w.say("on")
 
     async def test_beyond_it(self) -> None:
-        """Limits: nor is a summary made when the limit is reached; nothing has changed."""
+        """Limits: no summary is made when the limit is reached, and nothing changes."""
         w = await watched(paid(T("a"), 1.0), T("never"), max_cost=1.0)
         await w.say("go")
         with pytest.raises(CompactionError, match="was not compacted: The cost limit is reached"):
@@ -337,7 +337,7 @@ class TestCompaction:
 
 class TestPrices:
     async def test_a_model_that_says_nothing(self) -> None:
-        """Limits: one that could not be kept is refused before anything starts, with the remedy."""
+        """Limits: a limit that cannot be checked is refused before anything starts, with the remedy."""
         with pytest.raises(CostLimitError) as caught:
             await Agent(Unpriced(), max_cost=1.0).create_session()
         assert str(caught.value) == (
@@ -348,7 +348,7 @@ class TestPrices:
 
     @pytest.mark.slow
     async def test_litellms_list(self) -> None:
-        """Limits: a model with a price on litellm's list may start; one without, or free, may not."""
+        """Limits: a model with a price in litellm's list can start; one without, or free, cannot."""
         session = await Agent("openai/gpt-4o", max_cost=1.0).create_session()
         assert session.status == "idle"
         for name in ("openai/homemade", "ollama://127.0.0.1:9/qwen3:8b"):
@@ -358,7 +358,7 @@ class TestPrices:
             LitellmModel("openai/homemade").check_price()
 
     async def test_a_model_that_is_changed_later(self) -> None:
-        """Limits: another model, chosen while the session lives, is asked for its price too."""
+        """Limits: the price of a model that is assigned later is checked too."""
         w = await watched(T("a"), max_cost=1.0)
         await w.say("go")
         model = Unpriced()
@@ -368,7 +368,7 @@ class TestPrices:
         assert model.requests == []
 
     async def test_a_reply_without_a_price(self) -> None:
-        """Limits: when nobody knows what a reply cost, the next one is not asked for."""
+        """Limits: after a reply of unknown cost, no further one is requested."""
         model = SometimesUnpriced()
         session = await Agent(model, max_cost=1.0).create_session()
         assert await session.prompt("go") == "hi"

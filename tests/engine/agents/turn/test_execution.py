@@ -1,4 +1,4 @@
-"""Running a step's tools: together, results in call order, errors contained."""
+"""Running a step's tools: concurrently, results in call order, errors contained."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..script import Slow, noted, until, watched
 
 class TestTogether:
     async def test_start_together(self) -> None:
-        """A-55: approved tools run side by side: each here waits until the other has started."""
+        """A-55: approved tools run concurrently: each waits here until the other has started."""
         met = asyncio.Barrier(2)
 
         @tool
@@ -41,7 +41,7 @@ class TestTogether:
         assert [s for s in seen if "result" in s] == ['result c1 ok "met"', 'result c2 ok "met"']
 
     async def test_results_in_call_order(self) -> None:
-        """A-56: no result is told before all tools have ended, then all in call order."""
+        """A-56: no result is reported before all tools have ended, and then all in call order."""
         slow = Slow()
         ran: list[str] = []
         w = await watched(C(c1=("slow", {}), c2=("note", {})), T("ok"), tools=[slow.tool, noted(ran)])
@@ -75,7 +75,7 @@ class TestTogether:
 
 class TestErrors:
     async def test_tool_that_raises(self) -> None:
-        """A-57: an exception is an error result; other tools and the loop go on."""
+        """A-57: an exception is an error result; other tools and the loop continue."""
 
         @tool
         async def kaboom() -> str:
@@ -128,7 +128,7 @@ class TestErrors:
 
 class TestOutput:
     async def test_of_every_kind(self) -> None:
-        """Text stays text, other values become JSON, a reported failure is an error result."""
+        """Text stays text, other values become JSON, and a reported failure is an error result."""
 
         @tool
         async def give(kind: str) -> object:
@@ -160,7 +160,7 @@ class TestOutput:
         ]
 
     async def test_metadata_that_is_no_json(self) -> None:
-        """Metadata nobody could record is the tool's error, not the session's."""
+        """Metadata that cannot be recorded is the tool's error, not the session's."""
 
         @tool
         async def odd() -> ToolOutput:
@@ -175,7 +175,7 @@ class TestOutput:
 
 class TestContext:
     async def test_what_a_tool_gets(self) -> None:
-        """A-59: a tool gets the runtime, the run's signal, the session's and its call's id."""
+        """A-59: a tool gets the runtime, the run's signal, and the ids of session and call."""
         got: list[ToolContext] = []
 
         @tool
@@ -193,7 +193,7 @@ class TestContext:
         assert [e.text for e in w.events if e.type == "tool_progress"] == ["looking"]
 
     async def test_signal_of_the_message(self) -> None:
-        """A-59: a tool's signal is set with the one that was given with the message."""
+        """A-59: a tool's signal is set together with the message's signal."""
         seen: list[bool] = []
         stop = AbortSignal()
 
@@ -220,20 +220,20 @@ class TestTime:
         assert (done.exit_code, done.stdout) == (0, "hi\n")
 
     async def test_seconds(self) -> None:
-        """A-60: times are seconds, and parts of one."""
+        """A-60: times are in seconds, including fractions."""
         with pytest.raises(RuntimeTimeoutError, match=r"^Command timed out after 0\.05s$") as raised:
             await LocalRuntime().exec("sleep 1000", timeout=0.05)
         assert raised.value.timeout_secs == 0.05
 
     async def test_of_a_call(self) -> None:
-        """A-60, A-120: a call's own timeout is in seconds, too."""
+        """A-60, A-120: a call's own timeout is also in seconds."""
         w = await watched(C(c1=("bash", {"command": "sleep 1000", "timeout": 0.05})), T("ok"))
         assert 'result c1 err "Command timed out after 0.05s"' in await w.say("go")
 
 
 class TestLimits:
     async def test_duplicate_names(self) -> None:
-        """A-61: two tools of one name are an error when the agent is made."""
+        """A-61: two tools with the same name are an error when the agent is created."""
         with pytest.raises(DuplicateToolError, match='Duplicate tool name: "note"'):
             Agent(ScriptedModel([]), tools=[noted([]), noted([])])
 
@@ -266,6 +266,6 @@ class TestLimits:
 
     @pytest.mark.parametrize("steps", [0, -1])
     async def test_no_steps_at_all(self, steps: int) -> None:
-        """An agent that may not even begin is an error."""
+        """An agent without any allowed step is an error."""
         with pytest.raises(ValueError, match="max_steps must be at least 1"):
             Agent(ScriptedModel([]), max_steps=steps)

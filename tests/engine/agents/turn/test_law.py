@@ -1,4 +1,4 @@
-"""The laws of a session: one order everywhere, and nothing a person said is lost, whatever happens."""
+"""Laws of a session: one order everywhere, and no message is lost, whatever happens."""
 
 from __future__ import annotations
 
@@ -82,9 +82,9 @@ decisions = st.lists(
 
 @dataclass(frozen=True)
 class Faults:
-    """What goes wrong: appends by number, listeners at the first event of a kind.
+    """Faults: appends by number, and listeners at the first event of a kind.
 
-    `reactions` are what somebody does when an event of a kind comes first.
+    `reactions` are actions at the first event of a kind.
     """
 
     appends: frozenset[int] = frozenset()
@@ -107,13 +107,13 @@ faults = st.builds(
 
 
 async def turns(number: int) -> None:
-    """Let the others run for a while."""
+    """Let other tasks run for a while."""
     for _ in range(number):
         await asyncio.sleep(0)
 
 
 def valid(history: list[Message]) -> bool:
-    """Whether every call is answered once, directly after the message that made it, in order."""
+    """Return whether every call is answered once, right after its message, in order."""
     expected: list[str] = []
     for message in history:
         if isinstance(message, ToolMessage):
@@ -127,7 +127,7 @@ def valid(history: list[Message]) -> bool:
 
 
 class Fragile(InMemorySessionStore):
-    """A store that takes its time and fails when it is told to."""
+    """A store that is slow and fails on demand."""
 
     def __init__(self, failing: frozenset[int], patience: int) -> None:
         super().__init__()
@@ -147,7 +147,7 @@ class Fragile(InMemorySessionStore):
 
 
 def working() -> ModelTool:
-    """A tool that works for as many turns of the event loop as it is told."""
+    """Return a tool that works for a given number of turns of the event loop."""
 
     @tool
     async def work(wait: int = 0, fail: bool = False) -> str:
@@ -161,7 +161,7 @@ def working() -> ModelTool:
 
 
 class Scene:
-    """One session, what people do to it, and what goes wrong meanwhile."""
+    """One session with the actions on it and the faults."""
 
     def __init__(self, faults: Faults, answers: list[tuple[int, str]]) -> None:
         self.faults = faults
@@ -178,7 +178,7 @@ class Scene:
     async def play(
         self, script: list[Reply], said: list[tuple[int, str]], max_steps: int, follow_up: str
     ) -> None:
-        """Let everything happen, then wait until nothing does."""
+        """Perform all actions, then wait until the session has settled."""
         agent = Agent(
             ScriptedModel([*script, *([T("end")] * 60)]),
             tools=[working()],
@@ -225,7 +225,7 @@ class Scene:
         self.sent.append(text)
 
     def look(self, event: Event) -> None:
-        """At every moment, each text is in exactly one place."""
+        """Check that each text is in exactly one place."""
         session = self.w.session
         found = [*self.store.said, *session.undelivered, *session.waiting]
         if sorted(found) != sorted(self.sent):
@@ -251,7 +251,7 @@ class Scene:
 
 
 class TestLaws:
-    # A reply or results that cannot be stored, then a next message: rare by chance, and once bugs.
+    # A reply or results that cannot be stored, then a message: rare in random examples, and once bugs.
     @example(
         [C(work={"wait": 0}), T("ok")],
         [(0, "steer"), (12, "abort"), (12, "steer")],
@@ -295,8 +295,9 @@ class TestLaws:
         max_steps: int,
         follow_up: str,
     ) -> None:
-        """A-77, A-63, A-84: every prompt is a beginning of the store, calls are answered at once, each
-        call that the gate allowed is settled once, and each text that was sent is in exactly one place:
+        """A-77, A-63, A-84: every prompt is a beginning of the store, and calls are answered at once.
+
+        Each call that the gate allowed is settled once. Each text that was sent is in exactly one place:
         stored, handed back, or waiting.
         """
 
@@ -336,7 +337,7 @@ class TestLaws:
                 assert all(pair != ("busy", "busy") for pair in pairwise(statuses))
                 assert statuses[-1:] in ([], ["idle"])
 
-        # Failures after a failure are only logged, and here there are thousands.
+        # Failures after a failure are only logged, and there are thousands here.
         logging.disable(logging.CRITICAL)
         try:
             asyncio.run(scenario())

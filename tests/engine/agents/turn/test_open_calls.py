@@ -1,4 +1,4 @@
-"""Calls that a dead process left open and never decided: decided in the run that goes on."""
+"""Calls that a dead process left undecided: decided in the run that continues."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def call(call_id: str, text: str, tool: str = "note") -> ProposedCall:
 
 
 def left(*calls: ProposedCall, answered: int = 0) -> list[Message]:
-    """A conversation that ends with a step of which only the first calls have been answered."""
+    """Return a conversation that ends with a step of which only the first calls are answered."""
     told = [ToolMessage(call_id=c.call_id, name=c.name, text="ok") for c in calls[:answered]]
     return [UserMessage(text="go"), AssistantMessage(tool_calls=calls), *told]
 
@@ -55,7 +55,7 @@ async def resumed(
     gate: object = None,
     **options: object,
 ) -> Watched:
-    """A session that another process left with `said`."""
+    """Return a session that another process left with `said`."""
     store = InMemorySessionStore()
     for message in said:
         await store.append("s", message)
@@ -75,7 +75,7 @@ class TestLoop:
         return model, loop(said, config, undecided=last.tool_calls[answered:])
 
     async def test_begins_with_the_decisions(self) -> None:
-        """A-20: no message and no step come before the calls; then the model reads how they ended."""
+        """A-20: no message or step comes before the calls; then the model gets their results."""
         ran: list[str] = []
         model, events = self.begun(ran, left(call("c1", "1"), call("c2", "2")))
         kinds = [type(event) async for event in events]
@@ -85,14 +85,14 @@ class TestLoop:
         assert [m.text for m in model.requests[0].messages[2:]] == ["noted 1", "noted 2"]
 
     async def test_place_in_the_step(self) -> None:
-        """A-51: the events show all of the step, the calls that were answered before included."""
+        """A-51: the events have all calls of the step, including those answered before."""
         _, events = self.begun([], left(call("c1", "1"), call("c2", "2"), answered=1))
         [shown] = [event async for event in events if isinstance(event, ToolCallEvent)]
         assert (shown.call_id, shown.index) == ("c2", 1)
         assert [c.call_id for c in shown.batch] == ["c1", "c2"]
 
     async def test_event_that_is_changed(self) -> None:
-        """A-47: whoever decides gets arguments of his own; changing these changes nothing that runs."""
+        """A-47: the events have copies of the arguments; changing them has no effect."""
         ran: list[str] = []
         _, events = self.begun(ran, left(call("c1", "1")))
         async for event in events:
@@ -101,7 +101,7 @@ class TestLoop:
         assert ran == ["1"]
 
     async def test_counts_model_calls(self) -> None:
-        """A-62: the step that is gone on with costs none of the run's model calls."""
+        """A-62: the continued step costs none of the run's model calls."""
         model, events = self.begun([], left(call("c1", "1")), max_steps=1)
         assert [e async for e in events if isinstance(e, StepEvent)]
         assert len(model.requests) == 1
@@ -147,7 +147,7 @@ class TestRun:
         assert [e.number for e in w.events if isinstance(e, StepStart)] == [1]
 
     async def test_blocked(self) -> None:
-        """G-15: what the gate blocks now does not run, and the model reads why."""
+        """G-15: a call that the gate now blocks does not run, and the model gets the reason."""
         ran: list[str] = []
         w = await resumed(left(call("c1", "1")), T("ok"), tools=[noted(ran)], gate=Log(block))
         w.session.continue_(decide_open=True)
@@ -156,7 +156,7 @@ class TestRun:
         assert w.prompt(1)[-1] == 'result c1 err "not now"'
 
     async def test_listeners_are_asked(self) -> None:
-        """A-40: a listener may deny it as any call."""
+        """A-40: a listener can deny it like any call."""
         w = await resumed(left(call("c1", "1")), T("ok"), tools=[noted([])])
         w.session.on("tool_call", lambda event: Deny(reason=f"no {event.args['text']}"))
         w.session.continue_(decide_open=True)
@@ -182,7 +182,7 @@ class TestRun:
         assert asked == [["user"], ["user", "assistant", "tool"]]
 
     async def test_hook_that_fails(self) -> None:
-        """A-32: a hook that raises ends the run; the calls did not run, and say so."""
+        """A-32: a hook that raises ends the run; the results say that the calls did not run."""
         ran: list[str] = []
 
         def fails(request: object) -> None:
@@ -209,7 +209,7 @@ class TestRun:
         assert (await w.stored())[2:] == ['result c1 err "Aborted"', 'result c2 err "Aborted"']
 
     async def test_message_sent_at_once(self) -> None:
-        """A-76, A-77: a message sent at once joins behind the results; no call is decided."""
+        """A-76, A-77: a message sent at once joins after the results; no call is decided."""
         ran: list[str] = []
         gate = Log()
         w = await resumed(left(call("c1", "1")), T("ok"), tools=[noted(ran)], gate=gate)
@@ -222,7 +222,7 @@ class TestRun:
 
 class TestSession:
     async def test_closed_without_being_told(self) -> None:
-        """A-32: who does not say that nothing was decided gets an unknown outcome, and nothing runs."""
+        """A-32: without `decide_open` the calls get an unknown outcome, and nothing runs."""
         ran: list[str] = []
         w = await resumed(left(call("c1", "1")), T("ok"), tools=[noted(ran)])
         w.session.continue_()
@@ -231,14 +231,14 @@ class TestSession:
         assert w.prompt(1)[-1] == f'result c1 err "{UNKNOWN}"'
 
     async def test_nothing_open(self) -> None:
-        """Part 2: without open calls it goes on as ever."""
+        """Part 2: without open calls it continues as usual."""
         w = await resumed(left(call("c1", "1"), answered=1), T("ok"), tools=[noted([])])
         w.session.continue_(decide_open=True)
         await w.session.wait_for_idle()
         assert w.turn_end.text == "ok"
 
     async def test_the_next_run_is_an_ordinary_one(self) -> None:
-        """A-32: only the first run decides what was open; later ones close what is."""
+        """A-32: only the first run decides calls that were open; later runs close open ones."""
         slow = Slow()
         said = left(call("c1", "1", "slow").model_copy(update={"args": {}}))
         w = await resumed(said, T("one"), C(c9=("slow", {})), T("two"), tools=[slow.tool])
@@ -251,7 +251,7 @@ class TestSession:
         assert w.prompt(3)[-1] == 'result c9 ok "done"'
 
     async def test_told_to_abort(self) -> None:
-        """A-94: the signal given aborts the run that decides."""
+        """A-94: the given signal aborts the run that decides."""
         waiting = asyncio.Event()
 
         async def never(event: ToolCallEvent) -> None:

@@ -22,7 +22,7 @@ from ..script import noted
 
 
 def full() -> dict[str, object]:
-    """A value for every setting, none of them the default."""
+    """Return a value other than the default for every setting."""
     return {
         "system_prompt": "Be kind.",
         "tools": [noted([])],
@@ -46,12 +46,12 @@ def settings(agent: Agent) -> dict[str, object]:
 
 class TestReplaced:
     def test_every_parameter_is_a_setting(self) -> None:
-        """A-1: what an agent is made of can be replaced; nothing is left out by mistake."""
+        """A-1: every parameter of an agent is a setting that can be replaced."""
         parameters = set(inspect.signature(Agent.__init__).parameters) - {"self", "model"}
         assert parameters == set(AgentSettings.__annotations__) == set(full())
 
     def test_nothing_named(self) -> None:
-        """A-1: without a change the copy has the same settings, and is another agent."""
+        """A-1: without a change the copy has the same settings, but is another agent."""
         agent = Agent(ScriptedModel([]), **full())
         copied = agent.replace()
         assert copied is not agent
@@ -60,7 +60,7 @@ class TestReplaced:
 
     @pytest.mark.parametrize("name", sorted(full()))
     def test_one_setting(self, name: str) -> None:
-        """A-1: what is named changes, all else stays, and the agent itself is as it was."""
+        """A-1: only the named setting changes, and the original agent stays unchanged."""
         agent = Agent(ScriptedModel([]), name="plain")
         before = settings(agent)
         changed = settings(agent.replace(**{name: full()[name]}))
@@ -74,12 +74,12 @@ class TestReplaced:
         assert settings(agent) == before
 
     def test_none_is_a_value(self) -> None:
-        """A-1: a prompt, a gate and a limit can be taken away."""
+        """A-1: a prompt, a gate and a limit can be removed."""
         agent = Agent(ScriptedModel([]), **full()).replace(system_prompt=None, gate=None, max_cost=None)
         assert (agent.system_prompt, agent.gate, agent.max_cost) == (None, None, None)
 
     def test_a_model(self) -> None:
-        """A-1: another model, by name or as it is."""
+        """A-1: the model can be replaced, by name or as an object."""
         agent = Agent(ScriptedModel([]))
         other = ScriptedModel([])
         assert agent.replace(model=other).model is other
@@ -99,12 +99,12 @@ class TestReplaced:
         ],
     )
     def test_what_cannot_be(self, change: dict[str, object], error: type[Exception]) -> None:
-        """A-61: the copy is checked as an agent is that is made afresh."""
+        """A-61: the copy is validated like a new agent."""
         with pytest.raises(error):
             Agent(ScriptedModel([])).replace(**change)
 
     async def test_a_subclass(self) -> None:
-        """A-1: what a subclass adds comes along, and its constructor need not take the settings."""
+        """A-1: attributes of a subclass are kept, and its constructor need not accept the settings."""
 
         class Named(Agent):
             def __init__(self, nickname: str) -> None:

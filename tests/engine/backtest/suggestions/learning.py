@@ -1,4 +1,4 @@
-"""Journals recorded by the real gate, and what is suggested from them."""
+"""Journals that were recorded by the real gate, and the suggestions from them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FILE = "deploy.rules"
 
 @dataclass(frozen=True)
 class Did:
-    """A call, and the answer of whoever is asked about it: yes, no, or another input."""
+    """A call with its input, and the answer to a request for it: yes, no, or an edited input."""
 
     tool: str
     input: dict[str, object] = field(default_factory=dict[str, object])
@@ -35,7 +35,7 @@ class Did:
 
 
 def deploys(number: int, *, approved: bool = True, **values: object) -> list[Did]:
-    """As many calls of `deploy`, alike."""
+    """Return `number` equal calls of `deploy`."""
     return [Did("deploy", values, approved)] * number
 
 
@@ -77,13 +77,13 @@ def suggested(
 
 
 def learned(path: Path, rules: str, sessions: Iterable[Iterable[Did]]) -> list[Suggestion]:
-    """The suggestions for the rules that the sessions were recorded under."""
+    """Return the suggestions for the rules under which the sessions were recorded."""
     record(path, rules, sessions)
     return list(suggested(path, rules).suggestions)
 
 
 def changed(rules: str, suggestion: Suggestion) -> str:
-    """The rules with a suggestion."""
+    """Return the rules with a suggestion applied."""
     if suggestion.replaces is None:
         return f"{rules}\n{suggestion.rule}"
     lines = rules.split("\n")
@@ -92,7 +92,7 @@ def changed(rules: str, suggestion: Suggestion) -> str:
 
 
 def divergences(rules: str, suggestion: Suggestion) -> list[object]:
-    """The scenarios of a suggestion, run with it: `None` for each that goes as it says."""
+    """Run the scenarios of a suggestion with it applied: `None` for each that passes."""
     made = compile_rules(changed(rules, suggestion))
     found = parse_scenarios(f"use {FILE}\n{suggestion.scenarios}").scenarios
     return [run_scenario(scenario, made) for scenario in found]

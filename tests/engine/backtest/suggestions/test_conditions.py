@@ -22,7 +22,7 @@ def path(tmp_path: Path) -> Path:
 
 class TestConditions:
     def test_one_value(self, path: Path) -> None:
-        """The value that approved calls have and denied ones do not, in one comparison."""
+        """A value of approved calls that no denied call has becomes one comparison."""
         calls = [*deploys(12, env="staging"), *deploys(3, approved=False, env="prod")]
         [found] = learned(path, f"# releases\n{ASKS}", [calls])
         assert found.rule == f'{ASKS} when input.env != "staging"'
@@ -38,14 +38,14 @@ class TestConditions:
 
     @pytest.mark.slow
     def test_several_values(self, path: Path) -> None:
-        """Values seen more than once each, in a list."""
+        """Values that occurred more than once become a list."""
         calls = [*deploys(6, env="staging"), *deploys(6, env="dev"), *deploys(1, env="lab")]
         [found] = learned(path, ASKS, [[*calls, *deploys(2, approved=False, env="prod")]])
         assert found.rule == f'{ASKS} when input.env not in ["dev", "staging"]'
 
     @pytest.mark.slow
     def test_numbers(self, path: Path) -> None:
-        """A range of approved numbers in which nothing was denied."""
+        """Approved numbers without a denial between them become a range."""
         amounts = [1.5 + number for number in range(12)]
         calls = [Did("deploy", {"amount": amount}) for amount in amounts]
         refused = [Did("deploy", {"amount": amount}, approved=False) for amount in (0, 13, 400)]
@@ -62,7 +62,7 @@ class TestConditions:
 
     @pytest.mark.slow
     def test_folders(self, path: Path) -> None:
-        """The folder that approved paths share, for fields that hold paths."""
+        """Approved paths become a comparison with their common folder."""
         names = [f"/srv/web/page{n}.html" for n in range(12)]
         calls = [Did("deploy", {"file": name}) for name in names]
         refused = [Did("deploy", {"file": "/srv/keys/a"}, approved=False)]
@@ -70,13 +70,13 @@ class TestConditions:
         assert found.rule == f'{ASKS} when input.file not under "/srv/web"'
 
     def test_no_folder_of_commands(self, path: Path) -> None:
-        """A text that a shell may read has no folder: what follows in it would pass as well."""
+        """Commands get no folder, because it would also allow anything after the path."""
         calls = [Did("deploy", {"command": f"/srv/web/run{n}"}) for n in range(12)]
         assert learned(path, ASKS, [calls]) == []
 
     @pytest.mark.slow
     def test_two_comparisons(self, path: Path) -> None:
-        """Where no field alone tells them apart, two do."""
+        """If no single field separates the calls, two fields are combined."""
         calls = [
             *deploys(12, env="staging", force=False),
             *deploys(2, approved=False, env="staging", force=True),
@@ -88,14 +88,14 @@ class TestConditions:
 
     @pytest.mark.slow
     def test_a_field_that_no_denied_call_has(self, path: Path) -> None:
-        """An agent can add one: of two that let go as much it is the one that denied calls meet."""
+        """Of two equally good fields the one of denied calls is used, as an agent could add the other."""
         calls = [*deploys(12, env="staging", q=1), *deploys(3, approved=False, env="prod")]
         [found] = learned(path, ASKS, [calls])
         assert found.rule == f'{ASKS} when input.env != "staging"'
 
     @pytest.mark.slow
     def test_says_which_fields_are_open(self, path: Path) -> None:
-        """A condition on one field lets go whatever is in the others, and the suggestion names them."""
+        """The suggestion warns about the fields that its condition leaves unrestricted."""
         values = {f"f{number}": number for number in range(9)}
         [found] = learned(path, ASKS, [deploys(12, a={"b": 1, "c": 2}, **{"x\n": [0]}, **values)])
         assert found.rule == f"{ASKS} when input.f0 != 0"
@@ -105,13 +105,13 @@ class TestConditions:
         )
 
     def test_open_fields_of_objects(self, path: Path) -> None:
-        """Of an object that the condition looks into the other fields are named."""
+        """The warning names the other fields of an object that the condition looks into."""
         [found] = learned(path, ASKS, [deploys(12, a={"b": 1, "c": [2]})])
         assert found.rule == f"{ASKS} when input.a.b != 1"
         assert found.warnings == ("deploy.rules:1: such calls pass whatever they have in input.a.c",)
 
     def test_beside_a_condition(self, path: Path) -> None:
-        """A rule that has a condition, a reason and a comment keeps them."""
+        """A rule keeps its condition, reason and comment."""
         rules = f'{ASKS} when input.n > 1 or input.m = 2 because "it is live"  # ops'
         calls = [*deploys(12, n=2, env="dev"), *deploys(1, approved=False, n=2, env="prod")]
         [found] = learned(path, rules, [calls])
@@ -119,7 +119,7 @@ class TestConditions:
         assert found.rule == f'{ASKS} when {condition} because "it is live" # ops'
 
     def test_always_approved(self, path: Path) -> None:
-        """Values that were approved ten times are told apart from those that were twice."""
+        """A separate suggestion has only the values that were approved at least ten times."""
         calls = [*deploys(12, env="dev"), *deploys(2, env="lab")]
         found = learned(path, ASKS, [calls])
         assert [(each.kind, each.rule) for each in found] == [
@@ -131,13 +131,13 @@ class TestConditions:
 class TestNone:
     @pytest.mark.parametrize("term", ["risk high", "by 2", "no grants"])
     def test_strict_rules(self, path: Path, term: str) -> None:
-        """A rule that several people, or no grants, or a high risk make strict is not loosened."""
+        """A rule with high risk, several approvers or without grants is not loosened."""
         record(path, ASKS, [deploys(15, env="dev")])
         assert suggested(path, f"{ASKS} {term}").suggestions == ()
         assert len(suggested(path, ASKS).suggestions) == 1
 
     def test_implied_rules(self, path: Path) -> None:
-        """A rule that follows from a map is nobody's line to change."""
+        """A rule that a map implies gets no suggestion, because it has no line to change."""
         rules = "map bash.command ./deploy as deploy\nblock deploy"
         calls = [Did("bash", {"command": 'eval "$X"', "n": n // 9}) for n in range(18)]
         record(path, rules, [calls])
@@ -146,28 +146,28 @@ class TestNone:
         assert found.suggestions == ()
 
     def test_few_calls(self, path: Path) -> None:
-        """Nine approved calls say nothing, ten do."""
+        """Nine approved calls give no suggestion, but ten do."""
         assert learned(path, ASKS, [deploys(9, env="dev")]) == []
         assert len(learned(path.with_name("ten.db"), ASKS, [deploys(10, env="dev")])) == 1
 
     def test_alike(self, path: Path) -> None:
-        """Calls of which some were approved and some denied, with the same input, stay as they are."""
+        """Equal calls with both approvals and denials give no suggestion."""
         calls = [*deploys(20, env="dev"), *deploys(1, approved=False, env="dev")]
         assert learned(path, ASKS, [calls]) == []
 
     def test_edited_inputs(self, path: Path) -> None:
-        """An input that a person changed was not approved as it came."""
+        """A call that was approved with an edited input does not count as approved."""
         edited = [Did("deploy", {"env": "prod"}, edited={"env": "dev"})] * 12
         assert learned(path, ASKS, [[*edited, *deploys(12, env="prod")]]) == []
 
     @pytest.mark.parametrize("tool", ["Deploy", " deploy", "\uff44eploy", "deploy\u200b"])
     def test_edited_inputs_of_another_spelling(self, path: Path, tool: str) -> None:
-        """G-66: what the rule judges under another spelling of its tool counts for it, too."""
+        """G-66: calls with another spelling of the tool count for the rule as well."""
         edited = Did(tool, {"env": "prod"}, edited={"env": "dev"})
         assert learned(path, ASKS, [[edited, *deploys(12, env="prod")]]) == []
 
     def test_masked_values(self, path: Path) -> None:
-        """What is masked is written into no rule and no scenario."""
+        """A masked value is never written into a rule or a scenario."""
         record(path, ASKS, [deploys(12, password="hunter2hunter2", env="dev")])
         [found] = suggested(path, ASKS).suggestions
         assert found.rule == f'{ASKS} when input.env != "dev"'
@@ -177,7 +177,7 @@ class TestNone:
 
     @pytest.mark.parametrize("value", ["a\nb", "a\u202eb", "\x1b[2J", "x" * 81, None, ["a"]])
     def test_values_that_are_not_written(self, path: Path, value: object) -> None:
-        """Texts with hidden signs, long ones and lists make no condition."""
+        """Texts with hidden characters, long texts and lists give no condition."""
         assert learned(path, ASKS, [deploys(12, v=value)]) == []
 
     def test_another_rule_asks(self, path: Path) -> None:
@@ -197,7 +197,7 @@ class TestNone:
         ],
     )
     def test_a_limit_over_sessions_counts_all_of_them(self, path: Path, limit: str, allowed: int) -> None:
-        """What it stops is counted; a warning says what may follow from stopped calls that ran."""
+        """Calls that the limit would stop are counted, and a warning has their number."""
         clock = Clock()
         for bot in ("one", "two"):
             record(path, ASKS, [deploys(10, env="dev")], clock=clock, bot=bot)
@@ -213,7 +213,7 @@ class TestNone:
 
 class TestTimes:
     def test_old_denials_hold(self, path: Path) -> None:
-        """Calls before the time support nothing, and what was denied then stays denied."""
+        """Earlier calls do not support a suggestion, but their denials still count."""
         clock = Clock()
         record(path, ASKS, [deploys(1, approved=False, env="dev")], clock=clock)
         clock.now += timedelta(days=40)
@@ -228,7 +228,7 @@ class TestTimes:
 
 class TestScenarios:
     def test_what_passes_and_what_does_not(self, path: Path) -> None:
-        """A recorded call that passes and a denied one, with the decisions that the rules give."""
+        """The scenarios are an allowed call and a denied one, with the decisions of the new rules."""
         calls = [*deploys(12, env="dev"), *deploys(3, approved=False, env="prod")]
         [found] = learned(path, ASKS, [calls])
         assert found.scenarios == (

@@ -1,4 +1,4 @@
-"""What holds for the suggestions from every journal."""
+"""Laws of the suggestions from any journal."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def calls_of(session: list[tuple[str, dict[str, object], str, int]]) -> list[Did
 
 
 def needs_approval(rules: RuleSet, tool: str, values: Input) -> bool:
-    """Approval rules are without memory: a call needs approval where one of its tool applies to it."""
+    """Return whether an approval rule for the tool applies to the call."""
     return any(
         isinstance(rule, ApprovalRule)
         and rule.tool == tool
@@ -61,7 +61,7 @@ def needs_approval(rules: RuleSet, tool: str, values: Input) -> bool:
 @pytest.mark.slow
 class TestDenied:
     @given(journals)
-    # Many journals give no suggestion, and say nothing here.
+    # Many journals give no suggestion and are skipped here.
     @settings(
         max_examples=examples(160, usual=10),
         deadline=None,
@@ -70,7 +70,7 @@ class TestDenied:
     def test_no_denied_call_passes(
         self, journal: list[list[tuple[str, dict[str, object], str, int]]]
     ) -> None:
-        """No suggestion allows what a person denied or changed, and each saves what a count says."""
+        """No suggestion allows a denied or edited call, and each saves as many requests as it says."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "journal.db")
             record(path, RULES, [calls_of(session) for session in journal])
@@ -107,7 +107,7 @@ class TestDenied:
 
 
 def test_the_journals_suggest_something() -> None:
-    """The law above is about more than nothing: usual answers lead to suggestions."""
+    """Typical answers lead to suggestions, so the law above is not vacuous."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "journal.db")
         values = cast("dict[str, object]", {"env": "lab", "amount": 7, "force": False})

@@ -1,4 +1,4 @@
-"""A rule with an operator's further condition: what it would have done, and what people denied."""
+"""A rule with a further condition by an operator: its effect, and denied calls it would allow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def narrowed(path: Path, when: str, rules: str = ASKS, *, since: datetime | None
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
-    """Deploys to staging that were approved, to production denied, and to eu approved as another one."""
+    """Approved deploys to staging, denied ones to prod, and one to eu approved with an edited input."""
     path = tmp_path / "journal.db"
     edited = Did("deploy", {"env": "eu"}, edited={"env": "test"})
     calls = [*deploys(5, env="staging"), *deploys(2, approved=False, env="prod"), edited]
@@ -36,7 +36,7 @@ def journal(tmp_path: Path) -> Path:
 
 class TestNarrowed:
     def test_what_it_saves(self, journal: Path) -> None:
-        """Calls alike need no approval any more; all others do."""
+        """Calls that the condition excludes need no approval; all others still do."""
         found = narrowed(journal, 'input.env != "staging"')
         made = found.suggestion
         assert made.rule == 'require human-approval before deploy when input.env != "staging" # ask'
@@ -53,7 +53,7 @@ class TestNarrowed:
     def test_a_limit_over_sessions_counts_all_of_them(
         self, journal: Path, most: int, allowed: int
     ) -> None:
-        """Another session's deploys were first; a warning is where calls that ran would be stopped."""
+        """Another session's deploys count; a warning is given if recorded calls would be stopped."""
         before = Clock()
         before.now -= timedelta(hours=1)
         record(journal, ASKS, [deploys(5, env="dev")], clock=before, bot="other")
@@ -64,25 +64,25 @@ class TestNarrowed:
         assert bool(said) is (most < 20)
 
     def test_denied_calls_that_would_pass(self, journal: Path) -> None:
-        """What people denied is counted and listed."""
+        """Denied calls that would be allowed are counted and listed."""
         found = narrowed(journal, 'input.env != "prod"')
         assert found.denied == 2
         assert [call.input for call in found.listed_denied] == ["prod", "prod"]
 
     def test_denied_before_the_period(self, journal: Path) -> None:
-        """A denial counts whenever it was."""
+        """A denial counts at any time."""
         found = narrowed(journal, 'input.env != "prod"', since=datetime(2030, 1, 1, tzinfo=UTC))
         assert (found.denied, found.suggestion.effect.calls) == (2, 0)
 
     def test_edited_calls_count_as_denied(self, journal: Path) -> None:
-        """A call that people let run with another input only was not approved as it was."""
+        """A call that was approved only with an edited input counts as denied."""
         found = narrowed(journal, 'input.env != "eu"')
         assert found.denied == 1
         assert found.listed_denied[0].input == "eu"
         assert found.listed_denied[0].event > 0
 
     def test_under_a_condition(self, tmp_path: Path) -> None:
-        """The rule's own condition stays, in brackets where it needs them."""
+        """The rule's own condition is kept, in parentheses where needed."""
         rules = 'require human-approval before deploy when input.env != "a" or input.n > 3\n'
         record(tmp_path / "journal.db", rules, [deploys(1, env="b", n=1)])
         found = narrowed(tmp_path / "journal.db", "input.n != 1", rules)
@@ -104,12 +104,12 @@ class TestRefused:
         ],
     )
     def test_rules_that_stay(self, journal: Path, rule: str) -> None:
-        """A strict rule, and one that asks nobody, gets no further condition."""
+        """A strict rule, or one without approval, gets no further condition."""
         with pytest.raises(ValueError, match="no approval rule that may be loosened"):
             narrowed(journal, 'input.env != "staging"', f"{rule}\n")
 
     def test_a_rule_that_a_map_implies(self, journal: Path) -> None:
-        """It is not written at that place."""
+        """A rule implied by a map has no line that could be changed."""
         rules = "map bash.command ./deploy as deploy\nrequire human-approval before deploy\n"
         with pytest.raises(ValueError, match="no approval rule that may be loosened"):
             narrowed(journal, 'input.env != "staging"', rules)

@@ -1,4 +1,4 @@
-"""Orders that always held, and limits never passed."""
+"""Orders of tools that always held, and limits that were never exceeded."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ def path(tmp_path: Path) -> Path:
 
 
 def rules_of(path: Path, calls: list[Did], rules: str = RULES, *, sessions: int = 5) -> list[str]:
-    """Suggested lines where each session has these calls."""
+    """Return the suggested lines if each session has these calls."""
     return [each.rule for each in learned(path, rules, [calls] * sessions)]
 
 
 class TestOrders:
     def test_always_before(self, path: Path) -> None:
-        """Each of twenty calls had a success before it, in five sessions."""
+        """Each of twenty calls in five sessions had a success of the other tool before it."""
         [found] = learned(path, RULES, [[LOOK, *[TEST, DEPLOY] * 4, LOOK]] * 5)
         assert (found.kind, found.rule, found.replaces) == ("order", "require test before deploy", None)
         assert not found.loosens
@@ -35,41 +35,41 @@ class TestOrders:
         assert divergences(RULES, found) == [None, None]
 
     def test_too_few(self, path: Path) -> None:
-        """Nineteen calls say nothing, nor do four sessions."""
+        """Nineteen calls or four sessions give no suggestion."""
         once = [LOOK, *[TEST, DEPLOY] * 4]
         assert rules_of(path, once, sessions=4) == []
         assert rules_of(path.with_name("long.db"), [LOOK, *[TEST, DEPLOY] * 9], sessions=4) == []
 
     def test_a_success_for_each(self, path: Path) -> None:
-        """One success does not stand for two calls: the rule would stop the second."""
+        """One success before two calls gives no suggestion: the rule would stop the second call."""
         assert rules_of(path, [LOOK, TEST, DEPLOY, DEPLOY, *[TEST, DEPLOY] * 3]) == []
 
     def test_failures_unlock_nothing(self, path: Path) -> None:
-        """A call that failed came before, but did not succeed."""
+        """A failed call before does not count as a success."""
         failed = Did("test", fails=True)
         assert rules_of(path, [LOOK, *[failed, DEPLOY] * 4]) == []
 
     def test_known_orders(self, path: Path) -> None:
-        """What a rule says is not said again."""
+        """A rule that exists is not suggested again."""
         rules = "require test before deploy"
         assert rules_of(path, [LOOK, *[TEST, DEPLOY] * 4], rules) == []
 
     def test_no_order_among_all(self, path: Path) -> None:
-        """What comes before everything else says nothing about one tool."""
+        """A tool that precedes all others gives no order for one of them."""
         others = [Did(f"tool{n}") for n in range(20)]
         assert rules_of(path, [LOOK, *others[:10], *[LOOK, DEPLOY] * 4, *others[10:]]) == []
 
 
 class TestLimits:
     def test_twice_the_most(self, path: Path) -> None:
-        """Twice the most calls that one of twenty sessions had."""
+        """The suggested limit is twice the most calls of one of twenty sessions."""
         [found] = learned(path, RULES, [*[[DEPLOY]] * 19, [DEPLOY] * 3])
         assert (found.kind, found.rule) == ("limit", "limit deploy to 6 per session")
         assert (found.support.calls, found.support.sessions) == (22, 20)
         assert divergences(RULES, found) == [None]
 
     def test_nineteen_sessions(self, path: Path) -> None:
-        """Nineteen sessions say nothing."""
+        """Nineteen sessions give no suggestion."""
         assert rules_of(path, [DEPLOY], sessions=19) == []
 
     def test_known_limits(self, path: Path) -> None:
@@ -77,19 +77,19 @@ class TestLimits:
         assert rules_of(path, [DEPLOY], "limit deploy to 9 per 1h", sessions=20) == []
 
     def test_names_that_rules_cannot_say(self, path: Path) -> None:
-        """A tool whose name is no word of the language is left out."""
+        """A tool whose name cannot be written in a rule is left out."""
         assert rules_of(path, [Did("odd name"), Did("session")], sessions=20) == []
 
 
 class TestNothing:
     def test_empty(self, path: Path) -> None:
-        """A journal without calls gives nothing, and says that it has none."""
+        """A journal without calls gives no suggestions and counts of zero."""
         record(path, RULES, [[]])
         found = suggested(path, RULES)
         assert (found.suggestions, found.calls, found.approved, found.denied) == ((), 0, 0, 0)
 
     def test_faulty_rules(self, path: Path) -> None:
-        """Rules that do not compile are an error with its place."""
+        """Rules that do not compile give an error with file and line."""
         record(path, RULES, [deploys(1)])
         with pytest.raises(ValueError, match=r"deploy\.rules:1"):
             suggested(path, "require")

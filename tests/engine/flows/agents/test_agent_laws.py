@@ -1,4 +1,4 @@
-"""Laws of agents: restored at any step they go on alike, and no step that fails leaves a trace."""
+"""Laws of agents: restored at any step they continue the same, and a failed step leaves no trace."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def script(written: list) -> Script:
 
 
 async def step(runtime: FlowRuntime) -> object:
-    """A step, or the answer to what waits; an error as its text. One that fails has not happened."""
+    """Make a step or answer the waiting call; return an error as text and check that it had no effect."""
     before, said = runtime.snapshot(), runtime.history
     waits = runtime.suspended
     try:
@@ -66,7 +66,7 @@ class TestAgents:
     @pytest.mark.slow
     @given(replies)
     async def test_restored_at_every_step(self, written: list) -> None:
-        """P-56, P-91, P-95: with its history from JSON before every step, a run goes as without."""
+        """P-56, P-91, P-95: a run restored from JSON before every step goes like one that is not."""
         one, two = script(written), script(written)
         plain = FlowRuntime(NODES, X(), factory=one)
         restored = FlowRuntime(NODES, X(), factory=two)
@@ -83,7 +83,7 @@ class TestAgents:
 
     @given(replies)
     async def test_history_stays_valid(self, written: list) -> None:
-        """P-133: whenever a model is called, every call before has exactly one result, in order."""
+        """P-133: whenever a model is called, every earlier call has exactly one result, in order."""
         given_script = script(written)
         runtime = FlowRuntime(NODES, X(), factory=given_script)
         for _ in range(20):

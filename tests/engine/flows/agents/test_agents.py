@@ -1,4 +1,4 @@
-"""Agents as nodes: what the model is sent, and what becomes of its replies."""
+"""Agents as nodes: the requests to the model, and the handling of its replies."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def calls(*named: tuple[str, dict[str, object]]) -> Reply:
 
 
 async def to_end(runtime: FlowRuntime) -> tuple[int, str]:
-    """How often it says Continue, and the answer."""
+    """Return the number of Continue results, and the answer."""
     went = 0
     while await runtime.next(CTX) == Continue():
         went += 1
@@ -99,7 +99,7 @@ class TestNode:
         assert caught.value.problems == (problem,)
 
     def test_tools_of_one_name(self) -> None:
-        """P-41: two tools of one name are refused, together with all else that is wrong."""
+        """P-41: two tools with the same name are refused, together with all other problems."""
         with pytest.raises(Invalid) as caught:
             flow_of(agent(echo, echo, model="")).build()
         assert caught.value.problems == (
@@ -108,7 +108,7 @@ class TestNode:
         )
 
     def test_output_is_input(self) -> None:
-        """P-39: an agent does not produce what it takes."""
+        """P-39: an agent cannot produce its own input."""
 
         class Itself(AgentNode[X, X]):
             config = AgentConfig("", URL)
@@ -117,7 +117,7 @@ class TestNode:
             Flow.of(X, X).agent(Itself).build()
 
     def test_without_types_or_config(self) -> None:
-        """P-2: an agent that does not say its types, or how it works, is told to."""
+        """P-2: an agent without types, or without a configuration, is refused with the reason."""
 
         class Untyped(AgentNode):
             config = AgentConfig("", URL)
@@ -131,7 +131,7 @@ class TestNode:
             Flow.of(X, Answer).agent(Idle)
 
     async def test_configured_by_the_value(self) -> None:
-        """Section 14: an agent may make its config from the value it is given."""
+        """Section 14: an agent can make its configuration from its input value."""
 
         class Asks(AgentNode[X, Answer]):
             def configure(self, value: X, ctx: Context) -> AgentConfig:
@@ -177,7 +177,7 @@ class TestNode:
         assert seen == [("X", "Y")] * 3 + [("Y", "Answer")] * 2 + [("Answer", "Other")]
 
     async def test_overwriting_is_told_before_the_model_is_called(self) -> None:
-        """P-58: an agent whose output is live already costs no model call."""
+        """P-58: an agent whose output is already live makes no model call."""
 
         def pick(a):
             return Answer(answer="first")
@@ -216,7 +216,7 @@ class Merged(BaseModel):
 
 class TestStructured:
     async def test_one_step(self) -> None:
-        """P-130: without tools the reply is the output; preamble, history and schema go with the call."""
+        """P-130: without tools the reply is the output; the call has preamble, history and schema."""
         script = Script(T('{"answer": "42"}'))
         runtime = running(script)
         assert await to_end(runtime) == (1, "42")
@@ -235,7 +235,7 @@ class TestStructured:
         ],
     )
     async def test_no_json(self, text: str, problem: str) -> None:
-        """P-136: a reply that is no JSON fails the step, with the text."""
+        """P-136: a reply that is not JSON fails the step, with the text."""
         runtime = running(Script(T(text)))
         before = runtime.snapshot()
         with pytest.raises(AgentError, match=problem) as caught:
@@ -254,14 +254,14 @@ class TestStructured:
             await runtime.next(CTX)
 
     async def test_calls_without_tools(self) -> None:
-        """P-130: tools are disabled: a model that calls one all the same fails the step."""
+        """P-130: without tools, a model that calls one fails the step."""
         with pytest.raises(AgentError, match="called 'echo', but has no tools"):
             await running(Script(C(echo={}))).next(CTX)
 
 
 class TestTools:
     async def test_tools_and_exit(self) -> None:
-        """P-131: the exit comes after the tools, with the output's own schema, and none of a reply."""
+        """P-131: the exit, with the output's schema, comes after the tools; replies have no schema."""
         script = Script(SUBMIT)
         assert await to_end(running(script, echo)) == (1, "42")
         [options] = script.options
@@ -273,18 +273,18 @@ class TestTools:
         assert options.output_schema is None
 
     async def test_exit_of_another_name(self) -> None:
-        """P-131: the exit can be called something else."""
+        """P-131: the exit can have another name."""
         script = Script(C(finish={"answer": "7"}))
         assert await to_end(running(script, echo, exit_name="finish")) == (1, "7")
 
     async def test_turns(self) -> None:
-        """P-51, P-132: a step is a model call with its whole batch."""
+        """P-51, P-132: a step is a model call with its complete batch."""
         script = Script(C(echo={"text": "hello"}), SUBMIT)
         assert await to_end(running(script, echo)) == (2, "42")
         assert results(script.said[1]) == ['"hello"']
 
     async def test_batch(self) -> None:
-        """P-51, P-133: a batch runs in its order, and the exit after it."""
+        """P-51, P-133: a batch runs in order, and the exit after it."""
         ran: list[str] = []
 
         @tool
@@ -300,7 +300,7 @@ class TestTools:
         assert ran == ["a", "b"]
 
     async def test_after_the_exit(self) -> None:
-        """P-133: what comes after the exit is cancelled, and the first of two exits counts."""
+        """P-133: calls after the exit are cancelled, and the first of two exits counts."""
         ran: list[str] = []
 
         @tool
@@ -318,7 +318,7 @@ class TestTools:
         assert results(recorded(runtime)) == ["accepted", "cancelled", "cancelled"]
 
     async def test_exit_that_does_not_fit(self) -> None:
-        """P-134: an output that does not fit goes back to the model, twice; then the step fails."""
+        """P-134: an invalid output goes back to the model, twice; then the step fails."""
         script = Script(C(submit={"answer": 1}), C(submit="{"), SUBMIT)
         assert await to_end(running(script, echo)) == (3, "42")
         assert "answer: Input should be a valid string" in results(script.said[1])[0]
@@ -328,7 +328,7 @@ class TestTools:
             await runtime.next(CTX)
 
     async def test_text(self) -> None:
-        """P-135: text that is the output counts as such; other text brings a reminder, twice."""
+        """P-135: text that is the output counts as such; other text leads to a reminder, twice."""
         assert await to_end(running(Script(T('{"answer": "direct"}')), echo)) == (1, "direct")
         script = Script(T("I think"), T("so"), SUBMIT)
         assert await to_end(running(script, echo)) == (3, "42")
@@ -345,7 +345,7 @@ class TestTools:
             await running(Script(T("hm")), echo, on_text="error").next(CTX)
 
     async def test_client_of_ones_own(self) -> None:
-        """P-59, P-135: a client of one's own may answer with the output."""
+        """P-59, P-135: a custom client can answer with the output."""
 
         class Own:
             def create(self, model_url: str, options: ClientOptions) -> Own:
@@ -358,7 +358,7 @@ class TestTools:
         assert await runtime.run(CTX) == Done(Answer(answer="own"))
 
     async def test_ids_twice(self) -> None:
-        """P-140: two calls of one id in one reply fail the step; of an earlier reply they get another."""
+        """P-140: equal ids in one reply fail the step; an id of an earlier reply is replaced."""
         twice = Reply(calls=(ScriptedCall("echo", {"text": "a"}, "c"), ScriptedCall("echo", {}, "c")))
         with pytest.raises(AgentError, match="two calls of 'echo' have the id 'c'"):
             await running(Script(twice), echo).next(CTX)
@@ -385,7 +385,7 @@ class TestToolFailures:
     async def test_goes_to_the_model(
         self, call: tuple[str, dict[str, object]], kind: str, text: str
     ) -> None:
-        """P-137: what a tool fails with is its result, with the kind of failure; or it ends the step."""
+        """P-137: a tool's failure is its result, with the kind of failure; or it ends the step."""
 
         @tool
         async def fails(ctx: Context, how: str) -> str:
@@ -410,7 +410,7 @@ class TestToolFailures:
             await running(Script(calls(call)), echo, fails, tool_errors="raise").next(CTX)
 
     async def test_fatal(self) -> None:
-        """P-137: a fatal failure ends the step, which has then not happened."""
+        """P-137: a fatal failure ends the step, which then has no effect."""
 
         @tool
         async def fatal() -> str:
@@ -426,7 +426,7 @@ class TestToolFailures:
         assert await to_end(runtime) == (1, "42")
 
     async def test_tools_of_sessions(self) -> None:
-        """P-59: a tool of a session works here as there: runtime and context are what it expects."""
+        """P-59: a session's tool works in a flow too, with the runtime and context that it expects."""
 
         @tool
         async def look(ctx: Context) -> str:
@@ -441,7 +441,7 @@ class TestToolFailures:
 
 class TestModels:
     async def test_client_fails(self) -> None:
-        """P-59, P-138: whatever goes wrong with the model is an AgentError, and nothing is said twice."""
+        """P-59, P-138: any failure of the model is an AgentError, and no message is sent twice."""
         script = Script(ERR("503 overloaded"), T('{"answer": "late"}'))
         runtime = running(script)
         before = runtime.snapshot()
@@ -453,7 +453,7 @@ class TestModels:
         assert [len(messages) for messages in script.said] == [1, 1]
 
     async def test_script_ends(self) -> None:
-        """P-59: so is a script that has run out."""
+        """P-59: a script without a reply left is an AgentError as well."""
         with pytest.raises(AgentError, match="The script has no reply left"):
             await running(Script()).next(CTX)
 
@@ -469,7 +469,7 @@ class TestModels:
         ],
     )
     async def test_url(self, url: str, problem: str) -> None:
-        """P-122, P-123: a bad URL fails at the first model call, or when asked for before."""
+        """P-122, P-123: an invalid URL fails at the first model call, or earlier with `check_models`."""
         runtime = FlowRuntime(flow_of(agent(model=url)), X())
         with pytest.raises(AgentError, match=f"invalid LLM URL: .*{problem}"):
             await runtime.next(CTX)
@@ -477,18 +477,18 @@ class TestModels:
             runtime.check_models()
 
     def test_url_of_ones_own(self) -> None:
-        """P-123: a factory may have schemes of its own."""
+        """P-123: a factory can support its own schemes."""
         runtime = FlowRuntime(flow_of(agent(model="mine://m")), X(), factory=Script())
         runtime.check_models()
 
     async def test_model_of_ones_own(self) -> None:
-        """P-59, P-139: a model that takes no schema is told of it in words."""
+        """P-59, P-139: a model that does not take a schema gets it in the system prompt."""
         model = ScriptedModel([T('{"answer": "42"}')])
         assert await FlowRuntime(flow_of(agent(model=model)), X()).run(CTX) == Done(Answer(answer="42"))
         assert '"title": "Answer"' in (model.requests[0].system_prompt or "")
 
     def test_schema_natively(self) -> None:
-        """P-139: where the provider takes a schema, litellm is given the type itself."""
+        """P-139: if the provider takes a schema, litellm gets the type itself."""
         made = ModelClients().create("openai://gpt-4o", ClientOptions("Hi.", output=Answer))
         assert made._model._params["response_format"] is Answer
         assert made._prompt == "Hi."
@@ -499,7 +499,7 @@ class TestModels:
 
 class TestHistory:
     async def test_content(self) -> None:
-        """P-98: the state as compact JSON once, the replies, each result, and what is submitted."""
+        """P-98: the history has the state as compact JSON, the replies, the results and the submit."""
         script = Script(
             T("Looking. ") + C(c1=("echo", {"text": "hi"})), C(c2=("submit", {"answer": "42"}))
         )
@@ -528,7 +528,7 @@ class TestHistory:
         ],
     )
     async def test_results_are_json(self, value: object, text: str) -> None:
-        """P-98: a result is JSON text, and a string is quoted; the gate hears what the tool said."""
+        """P-98: a result is JSON text, with strings quoted; the gate gets the tool's own text."""
         heard: list[str] = []
 
         class Hears:
@@ -559,14 +559,14 @@ class TestHistory:
     @pytest.mark.parametrize("fence", ["```json\n{}\n```", "\n```\n{}```\n", "```JSON \n{}\n  ``` "])
     @pytest.mark.parametrize("tools", [True, False])
     async def test_fenced_answer(self, fence: str, tools: bool) -> None:
-        """P-136: a code fence around an answer is no part of it; the record has it."""
+        """P-136: a code fence around an answer is ignored; the record keeps it."""
         text = fence.replace("{}", '{"answer": "42"}')
         runtime = running(Script(T(text)), *([echo] if tools else []))
         assert (await to_end(runtime))[1] == "42"
         assert recorded(runtime)[1] == AssistantMessage(text=text)
 
     async def test_each_its_own(self) -> None:
-        """P-98: an agent is shown what it said itself since it started, and nothing else."""
+        """P-98: an agent gets only its own messages since it started."""
 
         def again(a: Answer) -> X | Final:
             return X(topic="more") if a.answer == "again" else Final(text=a.answer)
@@ -580,7 +580,7 @@ class TestHistory:
         assert runtime.history.sessions("X") == ["X#1", "X#2"]
 
     async def test_turns_are_limited(self) -> None:
-        """Section 12: model calls can be limited, and the run goes on afterwards."""
+        """Section 12: model calls can be limited, and the run can be continued afterwards."""
         script = Script(C(echo={"text": "1"}), C(echo={"text": "2"}), SUBMIT)
         runtime = running(script, echo)
         with pytest.raises(LimitExceeded, match="max_turns is 2"):
@@ -589,5 +589,5 @@ class TestHistory:
         assert await runtime.run(CTX, RunLimits(max_turns=1)) == Done(Answer(answer="42"))
 
     def test_no_tool_error_is_swallowed(self) -> None:
-        """P-80: the signal to wait is no failure of a tool."""
+        """P-80: the suspend signal is not a ToolError."""
         assert not isinstance(ToolError.suspend(1), ToolError)

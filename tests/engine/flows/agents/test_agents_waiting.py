@@ -1,4 +1,4 @@
-"""Agents that wait: tools that ask, and calls that the gate asks about."""
+"""Agents that wait: tools that ask, and calls that need approval."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ async def waiting(script: Script, *tools: object, **settings: object) -> tuple[F
 
 class TestToolAsks:
     async def test_answer_goes_on(self) -> None:
-        """P-70: the tool's value goes out; the answer goes on to the submit and the end."""
+        """P-70: the tool's value is returned; after the answer the flow continues to the end."""
         script = Script(ASK, C(submit={"answer": "alice"}))
         runtime, out = await waiting(script, ask)
         assert out == Suspended(
@@ -106,7 +106,7 @@ class TestToolAsks:
         assert (len(script.said), runtime.snapshot()) == (1, before)
 
     async def test_wrong_id(self) -> None:
-        """P-75: another id names the expected one, which still works."""
+        """P-75: the error for another id names the expected one, which still works."""
         runtime, _ = await waiting(Script(ASK), ask)
         with pytest.raises(ResumeMismatchError) as caught:
             await runtime.resume(CTX, "wrong::id", None)
@@ -116,7 +116,7 @@ class TestToolAsks:
             await runtime.resume(CTX, "X::ask", None)
 
     async def test_amid_a_batch(self) -> None:
-        """P-76: calls before the one that waits have run, those after it run when it is answered."""
+        """P-76: calls before the waiting one have run; those after it run after the answer."""
         script = Script(calls(("echo", {"text": "1"}), ("ask", {}), ("echo", {"text": "2"})), SUBMIT)
         runtime, out = await waiting(script, echo, ask)
         assert results(recorded(runtime)) == ['"1"']
@@ -125,7 +125,7 @@ class TestToolAsks:
         assert results(recorded(runtime)) == ['"1"', "null", '"2"']
 
     async def test_two_that_ask(self) -> None:
-        """P-76: each call that asks waits in its turn, also two of one tool, told apart by their ids."""
+        """P-76: each asking call waits in turn; two of one tool are distinguished by their ids."""
         runtime, _ = await waiting(Script(calls(("ask", {}), ("ask2", {})), SUBMIT), ask, ask2)
         second = await runtime.resume(CTX, "X::ask", 1)
         assert isinstance(second, Suspended)
@@ -141,7 +141,7 @@ class TestToolAsks:
         assert await runtime.resume(CTX, "X::ask", 2) == Continue()
 
     async def test_behind_a_join(self) -> None:
-        """P-77: the answer goes to the agent that waits, not to the first live state."""
+        """P-77: the answer goes to the waiting agent, not to the first live state."""
 
         class LR(BaseModel):
             n: int
@@ -166,14 +166,14 @@ class TestToolAsks:
         assert await runtime.run(CTX) == Done(Final(text="342"))
 
     async def test_submitted_before_the_answer(self) -> None:
-        """P-78: a submit of the same batch counts, and the record says it was made before the answer."""
+        """P-78: a submit in the same batch counts; the record notes that it came before the answer."""
         runtime, _ = await waiting(Script(calls(("ask", {}), ("submit", {"answer": "early"}))), ask)
         assert await runtime.resume(CTX, "X::ask", "no") == Continue()
         assert runtime.history.entries[-1].note == "submitted_before_answer"
         assert await runtime.next(CTX) == Done(Answer(answer="early"))
 
     async def test_error_during_resume(self) -> None:
-        """P-79: a failure among the calls that follow leaves the suspension as it was."""
+        """P-79: a failure among the later calls leaves the suspension unchanged."""
         left = [OSError("disk")]
 
         @tool
@@ -200,7 +200,7 @@ class TestToolAsks:
         assert runtime.suspended is not None
 
     async def test_swallowing_tool(self) -> None:
-        """P-80: `except ToolError` in a tool does not swallow the signal, but what is no JSON fails."""
+        """P-80: `except ToolError` does not catch the signal, but does catch values that are not JSON."""
 
         @tool
         async def careful(what: str) -> str:
@@ -219,7 +219,7 @@ class TestToolAsks:
 
 class TestNested:
     async def test_ids(self) -> None:
-        """P-71, P-106: a nested agent's id has the flow's name before it, the entry agent's has not."""
+        """P-71, P-106: a nested agent's id has the flow's name as prefix, the entry agent's does not."""
 
         class In(BaseModel):
             n: int
@@ -245,7 +245,7 @@ class TestNested:
         assert (await runtime.run(CTX)).tool_id == "X::ask"
 
     async def test_structured(self) -> None:
-        """P-106: renaming leaves prompt and schema of a nested agent as they are."""
+        """P-106: renaming does not change prompt and schema of a nested agent."""
         script = Script(Reply(deltas=('{"answer": "in"}',)))
         inner = Flow.of(X, Answer).agent(agent())
         g = Flow.of(Final, Answer).work(made_in(X)).flow(inner)
@@ -272,7 +272,7 @@ class TestRestored:
         )
 
     async def test_with_its_history(self) -> None:
-        """P-95: restored with its history, an agent's next call is sent what it would have been sent."""
+        """P-95: restored with its history, an agent's next call is the same as without the restart."""
         submit = C(c2=("submit", {"answer": "42"}))
         script = Script(C(c1=("echo", {"text": "hi"})), submit)
         runtime = running(script, echo, ask)
@@ -286,7 +286,7 @@ class TestRestored:
         assert again.history == runtime.history
 
     async def test_waiting_in_another_process(self) -> None:
-        """P-94: what waits still waits when it is restored; the answer works there."""
+        """P-94: a waiting flow still waits after it is restored, and accepts the answer."""
         runtime, _ = await waiting(Script(ASK), echo, ask)
         again = await self.restored(runtime, Script(SUBMIT), runtime.history)
         with pytest.raises(ResumeRequired):
@@ -297,7 +297,7 @@ class TestRestored:
 
     @pytest.mark.slow
     async def test_without_its_history(self) -> None:
-        """P-96: amid a conversation the history is needed, and asked for at the first step."""
+        """P-96: within a conversation the history is required, with an error at the first step."""
         runtime = running(Script(C(echo={"text": "hi"})), echo, ask)
         await runtime.next(CTX)
         script = Script(SUBMIT)
@@ -340,7 +340,7 @@ async def gated(*more: Reply, gate: object = None, **settings: object) -> tuple[
 
 class TestApproval:
     async def test_asked_before_it_runs(self) -> None:
-        """P-82: a call that the nets want approved suspends before it runs, and shows the call."""
+        """P-82: a call that needs approval suspends before it runs, and shows the call."""
         _, out = await gated()
         assert (out.kind, out.tool_id, out.call_id) == ("approval", "X::deploy", "c1")
         assert isinstance(out.value, dict)
@@ -358,7 +358,7 @@ class TestApproval:
         ],
     )
     async def test_confirm_of_the_gate(self, answer: bool | ApprovalAnswer, ran: list[str]) -> None:
-        """P-82: a gate's own `confirm` is asked, about each version once, and nothing is suspended."""
+        """P-82: a gate's own `confirm` is asked once for each version, without suspending."""
         asked: list[object] = []
 
         async def confirm(request: ApprovalRequest) -> bool | ApprovalAnswer:
@@ -390,7 +390,7 @@ class TestApproval:
 
     @pytest.mark.parametrize("payload", [{"args": {"env": "test"}}, Override(args={"env": "test"})])
     async def test_overridden(self, payload: object) -> None:
-        """P-82: override runs the call as a person changed it, and the model is told."""
+        """P-82: override runs the call as edited, and the model is informed."""
         runtime, out = await gated()
         assert await runtime.resume(CTX, out.tool_id, payload) == Continue()
         assert DEPLOYED == ["test"]
@@ -411,7 +411,7 @@ class TestApproval:
         ],
     )
     async def test_anything_else(self, payload: object) -> None:
-        """P-82: anything else is refused, and the flow still waits."""
+        """P-82: any other payload is refused, and the flow still waits."""
         runtime, out = await gated()
         before = runtime.snapshot()
         with pytest.raises(DeserializeError, match="expected"):
@@ -419,7 +419,7 @@ class TestApproval:
         assert (runtime.snapshot(), DEPLOYED) == (before, [])
 
     async def test_misuse(self) -> None:
-        """P-82: the same three errors of misuse hold here."""
+        """P-82: the same three errors of misuse apply here."""
         runtime, out = await gated()
         with pytest.raises(ResumeRequired):
             await runtime.next(CTX)
@@ -443,7 +443,7 @@ class TestApproval:
         assert await runtime.run(CTX) == Done(Answer(answer="42"))
 
     async def test_blocked(self) -> None:
-        """P-82: what the nets forbid does not run; the model reads why."""
+        """P-82: a call that the nets block does not run; the model reads the reason."""
         DEPLOYED.clear()
         script = Script(C(deploy={"env": "live"}), SUBMIT)
         runtime = running(script, deploy, gate=ruled("block deploy"))
@@ -452,7 +452,7 @@ class TestApproval:
         assert DEPLOYED == []
 
     async def test_results_move_the_nets(self) -> None:
-        """P-82: how a call ended is told to the gate: what it unlocks is unlocked."""
+        """P-82: the gate gets the result of a call, so it unlocks later calls."""
         DEPLOYED.clear()
         script = Script(C(deploy={"env": "a"}), C(echo={"text": "hi"}), C(deploy={"env": "b"}), SUBMIT)
         runtime = running(script, deploy, echo, gate=ruled("require echo before deploy"))
@@ -460,7 +460,7 @@ class TestApproval:
         assert DEPLOYED == ["b"]
 
     async def test_changed_call_is_judged_anew(self) -> None:
-        """P-82: an edit is approved as it is edited and no more: another question is still asked."""
+        """P-82: an edit is approved as edited, but another net's approval is still needed."""
         gate = create_gate([asking("one"), asking("two")])
         runtime, out = await gated(gate=gate)
         again = await runtime.resume(CTX, out.tool_id, {"args": {"env": "test"}})
@@ -473,7 +473,7 @@ class TestApproval:
         assert DEPLOYED == ["live"]
 
     async def test_counts_for_what_was_shown(self) -> None:
-        """P-82: a yes counts for the input it was given about, and for no other."""
+        """P-82: an approval counts only for the input that it was given for."""
         gate = as_flow_gate(ruled())
         asked = await gate.check(ToolCall("c1", "deploy", {"env": "test"}), ())
         assert isinstance(asked, Question)
@@ -485,7 +485,7 @@ class TestApproval:
         assert not decision.block
 
     async def test_restored(self) -> None:
-        """P-82, P-94: a call that waits for approval is approved in another process, and judged there."""
+        """P-82, P-94: a waiting call can be approved in another process, and is judged there."""
         runtime, out = await gated()
         snapshot = FlowSnapshot.load(runtime.snapshot().model_dump_json())
         kept = {"history": runtime.history, "factory": Script(SUBMIT)}
@@ -498,7 +498,7 @@ class TestApproval:
         assert DEPLOYED == ["live"]
 
     async def test_gate_that_fails(self) -> None:
-        """P-82: a gate that breaks lets nothing run."""
+        """P-82: a gate that raises lets no call run."""
 
         class Broken(Log):
             async def decide(self, call: object) -> GateDecision:
@@ -512,7 +512,7 @@ class TestApproval:
 
     @pytest.mark.parametrize("answer", ["garbage", "other", "edited"])
     async def test_gate_that_answers_wrongly(self, answer: str) -> None:
-        """P-82: nor does one that answers with anything else, for another call, or with bad arguments."""
+        """P-82: a gate with an invalid answer, for another call or with bad input lets no call run."""
         DEPLOYED.clear()
 
         def decide(call: ToolCall) -> object:
@@ -532,13 +532,13 @@ class TestApproval:
         assert [settled[1] for settled in log.settled] == ([] if answer == "garbage" else [True])
 
     async def test_gate_of_a_session(self) -> None:
-        """P-82: a gate that asks by itself is one too, and is told how each call ended."""
+        """P-82: a gate of a session that asks by itself works too, and gets each result."""
         log = Log()
         await running(Script(C(c1=("echo", {"text": "x"})), SUBMIT), echo, gate=log).run(CTX)
         assert log.happened == ["decide c1", "settle c1"]
 
     async def test_tool_that_asks_behind_a_gate(self) -> None:
-        """P-72, P-82: a call whose tool asks is settled once it has its answer."""
+        """P-72, P-82: a call whose tool asks is settled after its answer."""
         log = Log()
         runtime, out = await waiting(Script(ASK, SUBMIT), ask, gate=log)
         assert log.happened == ["decide c1"]
@@ -547,6 +547,6 @@ class TestApproval:
 
 
 def asking(name: str) -> SkillNet:
-    """A net of its own that wants every deploy approved."""
+    """Return a separate net that requires approval of every deploy."""
     asks = Transition("sign", ("ready",), ("ready",), tools=("deploy",), type="manual")
     return define_skill_net(name, places=["ready"], transitions=[asks], initial_marking={"ready": 1})

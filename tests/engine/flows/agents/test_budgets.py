@@ -1,4 +1,4 @@
-"""What an agent node may use: model calls, and runs of each tool."""
+"""The budgets of an agent node: model calls, and runs of each tool."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ TWICE = C(c1=("echo", {"text": "a"}), c2=("echo", {"text": "b"}))
 
 class TestTurns:
     async def test_one_turn_more_to_conclude(self) -> None:
-        """Section 12: after its turns an agent is told so once, and offered nothing but the way out."""
+        """Section 12: after its turns an agent is told once, and gets a last turn with only the exit."""
         script = Script(ECHO, ECHO, SUBMIT)
         runtime = running(script, echo, turn_budget=2)
         assert [await runtime.next(CTX) for _ in range(3)] == [Continue()] * 3
@@ -41,7 +41,7 @@ class TestTurns:
         assert len([text for text in told if "used all your turns" in text]) == 1
 
     async def test_without_a_result_it_fails(self) -> None:
-        """Section 12: another call in the last turn is not run, and there is no turn after it."""
+        """Section 12: another call in the last turn is not run, and no turn follows."""
         runtime = running(Script(ECHO, ECHO, SUBMIT), echo, turn_budget=1)
         for _ in range(2):
             await runtime.next(CTX)
@@ -49,7 +49,7 @@ class TestTurns:
             await runtime.next(CTX)
 
     async def test_counts_on_after_a_restart(self) -> None:
-        """Section 12: turns are those of the whole conversation, whoever hosts it."""
+        """Section 12: turns count over the whole conversation, across restarts."""
         script = Script(ECHO, SUBMIT)
         runtime = running(script, echo, turn_budget=1)
         await runtime.next(CTX)
@@ -70,7 +70,7 @@ class TestTurns:
 
 class TestTools:
     async def test_runs_so_often_and_no_more(self) -> None:
-        """Section 12: a call beyond the budget is not run; the model reads why and goes on."""
+        """Section 12: a call beyond the budget is not run; the model reads the reason and continues."""
         runtime = running(Script(TWICE, SUBMIT), echo, tool_budget={"echo": 1})
         assert await runtime.next(CTX) == Continue()
         first, second = results(recorded(runtime))
@@ -80,14 +80,14 @@ class TestTools:
         assert await runtime.next(CTX) == Done(Answer(answer="42"))
 
     async def test_what_did_not_run_does_not_count(self) -> None:
-        """Section 12: arguments that do not fit use nothing up."""
+        """Section 12: calls with invalid arguments do not count."""
         wrong = C(c1=("echo", {"nonsense": 1}), c2=("echo", {"text": "b"}))
         runtime = running(Script(wrong), echo, tool_budget={"echo": 1})
         await runtime.next(CTX)
         assert results(recorded(runtime))[1] == '"b"'
 
     async def test_one_that_asks_counts_once(self) -> None:
-        """Section 12: a tool that waited for its answer has run once."""
+        """Section 12: a tool that waited for its answer counts once."""
         script = Script(C(c1=("ask", {}), c2=("ask", {})), SUBMIT)
         runtime = running(script, ask, tool_budget={"ask": 1})
         await runtime.next(CTX)
@@ -96,7 +96,7 @@ class TestTools:
         assert (answers[0].text, json.loads(answers[1].text)["error_kind"]) == ('"yes"', "budget")
 
     async def test_is_in_the_snapshot(self) -> None:
-        """Section 12: what was used stays used in another process."""
+        """Section 12: the used budget is kept in the snapshot for another process."""
         script = Script(ECHO, ECHO)
         runtime = running(script, echo, tool_budget={"echo": 1})
         await runtime.next(CTX)
@@ -117,6 +117,6 @@ class TestSettings:
         ],
     )
     def test_what_cannot_be_is_told_at_build(self, settings: dict[str, object], problem: str) -> None:
-        """Section 12: a budget of nothing, of a tool that there is not, or below zero."""
+        """Section 12: a budget that is zero, negative or for an unknown tool is refused at build."""
         with pytest.raises(Invalid, match=problem):
             FlowRuntime(flow_of(agent(echo, **settings)), X())

@@ -1,4 +1,4 @@
-"""A flow for each item of a list: its own steps with one item after the other."""
+"""A flow for each item of a list: all of its steps for one item after another."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ DOUBLED = flow("I", "O", W("I", "Mid", lambda n: n * 2), W("Mid", "O", lambda n:
 
 
 def many(name: str, of: str) -> type[BaseModel]:
-    """A model with a list of others."""
+    """Return a model with a list of others."""
     return create_model(name, __module__=f"made.{name}", all=(list[M(of)], ...))
 
 
@@ -35,7 +35,7 @@ IN, OUT = many("In", "I"), many("Out", "O")
 
 
 def over(inner: object) -> FlowBuilder:
-    """A flow that has `inner` work on each item of a list."""
+    """Return a flow in which `inner` works on each item of a list."""
     return Flow.of(IN, OUT).each(IN, inner, OUT)
 
 
@@ -44,7 +44,7 @@ def given(*numbers: int) -> BaseModel:
 
 
 async def steps(g: FlowBuilder, *numbers: int) -> tuple[list[str], list[int]]:
-    """The live states before each step and the results, every step taken by another host."""
+    """Return the live states before each step and the results, with a new host for every step."""
     runtime, seen = FlowRuntime(g, given(*numbers)), []
     while True:
         seen.append(shown(runtime))
@@ -58,23 +58,23 @@ async def steps(g: FlowBuilder, *numbers: int) -> tuple[list[str], list[int]]:
 
 class TestItems:
     async def test_one_after_the_other(self) -> None:
-        """Section 12: an item goes through all of the flow before the next one, in any hosts."""
+        """Section 12: an item passes through the complete flow before the next one, on any host."""
         first = ["{In::I,In::left}", "{In::left,In::Mid}", "{In::left,In::O}"]
         assert await steps(over(DOUBLED), 1, 2) == (["{In}", *first, *first, "{Out}"], [12, 14])
 
     async def test_empty(self) -> None:
-        """Section 12: of an empty list comes an empty list, in one step."""
+        """Section 12: an empty list gives an empty list, in one step."""
         assert await steps(over(DOUBLED)) == (["{In}", "{Out}"], [])
 
     async def test_branches_and_forks(self) -> None:
-        """P-102, P-103: what is in the flow works there as anywhere."""
+        """P-102, P-103: branches and forks in the inner flow work as usual."""
         branched = flow("I", "O", E("I", "L", "R"), W("L", "O", lambda n: n + 100), W("R", "O"))
         assert (await steps(over(branched), 1, 2, 3))[1] == [1, 102, 3]
         forked = flow("I", "O", F("I", "A", "B"), W("A", "A2"), J("A2", "B", "O"))
         assert (await steps(over(forked), 4, 5))[1] == [8, 10]
 
     async def test_beside_the_same_flow(self) -> None:
-        """P-105: its keys are its own: the flow may stand inside and outside at once."""
+        """P-105: its keys are separate, so the flow can be used inside and outside at once."""
 
         def last(out, ctx):
             return M("I")(val=out.all[-1].val)
@@ -84,7 +84,7 @@ class TestItems:
         assert await FlowRuntime(g, given(1)).run(CTX) == Done(M("O")(val=34))
 
     async def test_inside_another(self) -> None:
-        """P-104: inlined, and within another each, its keys have both names before them."""
+        """P-104: inlined, or within another each, its keys have both names as prefix."""
 
         class Inner(Flow[IN, OUT]):
             @classmethod
@@ -102,7 +102,7 @@ class TestItems:
         assert "{Lists::left,Lists::In::left,Lists::In::Mid}" in seen
 
     async def test_item_that_fails(self) -> None:
-        """P-56: a step that fails is taken again; what other items came to stays."""
+        """P-56: a failed step is repeated; the results of other items are kept."""
         left = [OSError("disk")]
 
         def shaky(n: int) -> int:
@@ -121,7 +121,7 @@ class TestItems:
         assert [each.val for each in out.output.all] == [1, 2]
 
     async def test_agents_and_people(self) -> None:
-        """P-71, P-98: each item is a conversation of its own, and what waits has the list's key."""
+        """P-71, P-98: each item is a separate conversation, and a waiting item has the list's key."""
 
         class Judge(AgentNode[M("I"), M("Mid")]):
             config = AgentConfig("Judge.", URL, (ask,))
@@ -147,7 +147,7 @@ class TestItems:
 
 class TestGraph:
     def test_is_sound(self) -> None:
-        """P-46, P-63: nothing can go wrong in it, and it can be drawn and walked like any other."""
+        """P-46, P-63: the graph has no findings, and can be drawn and analysed like any other."""
         graph = over(DOUBLED).build()
         graph.check_output()
         assert (graph.findings, graph.complete, graph.terminals) == ((), True, ["Out"])
@@ -160,14 +160,14 @@ class TestGraph:
         ]
 
     def test_lists_must_be_found(self) -> None:
-        """P-2: without a list of what the flow takes, or for what it gives, there is no each."""
+        """P-2: without a list of the flow's inputs, or for its outputs, there is an error."""
         with pytest.raises(BuildError, match=r"each 'IFlow': 'Out' has 0 fields that are list\[I\]"):
             Flow.of(OUT, OUT).each(OUT, DOUBLED, OUT)
         with pytest.raises(BuildError, match=r"each 'IFlow': 'In' has 0 fields that are list\[O\]"):
             Flow.of(IN, IN).each(IN, DOUBLED, IN)
 
     def test_problems_of_the_flow(self) -> None:
-        """P-110: what is wrong inside is told with the flow's name; another end is one of the whole."""
+        """P-110: inner problems are reported with the flow's name; another terminal is the outer's."""
         with pytest.raises(Invalid) as caught:
             over(flow("I", "O", W("I", "O"), W("X", "O"))).build()
         assert "flow 'I': node 'X': unreachable from entry 'I'" in caught.value.problems
@@ -176,7 +176,7 @@ class TestGraph:
             ends.check_output()
 
     def test_itself(self) -> None:
-        """P-111: a flow that has itself work on the items of its list is told so."""
+        """P-111: a flow that applies itself to its own list items is refused."""
 
         class Round(Flow[IN, OUT]):
             @classmethod
@@ -187,6 +187,6 @@ class TestGraph:
             Round.graph()
 
     def test_twice(self) -> None:
-        """P-30: a list is gone through once."""
+        """P-30: a list can be used only once."""
         with pytest.raises(Invalid, match="each 'In': duplicate node key"):
             over(DOUBLED).each(IN, DOUBLED, OUT).build()

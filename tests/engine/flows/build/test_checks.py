@@ -1,4 +1,4 @@
-"""Every rule of validation, by the smallest graph that breaks it."""
+"""Every validation rule, with the smallest graph that violates it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def problems(*nodes: Adds, a: str = "A", z: str = "Z") -> tuple[str, ...]:
 
 
 def at_start(*nodes: Adds) -> tuple[str, ...]:
-    """What the runtime says of a graph that `build` takes."""
+    """Return the runtime's problems with a graph that `build` accepts."""
     g = builder("A", "Z", *nodes)
     g.build()
     with pytest.raises(Invalid) as caught:
@@ -33,24 +33,24 @@ class TestKeys:
         [(W("A", "Y"), "work"), (E("A", "Y", "Z"), "either"), (F("A", "Y", "X"), "fork")],
     )
     def test_duplicate(self, node: Adds, kind: str) -> None:
-        """P-30: a key is registered once, whatever registers it."""
+        """P-30: a key can be registered only once, by any kind of node."""
         assert f"{kind} 'A': duplicate node key" in problems(W("A", "Z"), node)
 
     def test_duplicate_in_a_join(self) -> None:
-        """P-30: of a join the key that is taken is named."""
+        """P-30: the problem names the join's key that is already taken."""
         found = problems(F("A", "B", "C"), W("B", "Y"), J("B", "C", "Z"))
         assert "join: duplicate node key 'B'" in found
 
     def test_entry(self) -> None:
-        """P-31: something must take the flow's input."""
+        """P-31: a node must take the flow's input."""
         assert problems() == ("entry 'A' is not a registered node",)
 
     def test_unreachable(self) -> None:
-        """P-32: every node is reached from the entry."""
+        """P-32: every node must be reachable from the entry."""
         assert problems(W("A", "Z"), W("X", "Y")) == ("node 'X': unreachable from entry 'A'",)
 
     def test_dead_end(self) -> None:
-        """P-33: every node has a path to a terminal; those that have none are all named."""
+        """P-33: every node must have a path to a terminal; all that have none are named."""
         assert problems(W("A", "B"), W("B", "A")) == (
             "node 'A': has no path to any terminal — dead end",
             "node 'B': has no path to any terminal — dead end",
@@ -61,12 +61,12 @@ class TestKeys:
 
 class TestNodes:
     def test_same_branch(self) -> None:
-        """P-34: the branches of either are distinct."""
+        """P-34: the branches of an either must be distinct."""
         found = problems(E("A", "B", "B"), W("B", "Z"))
         assert "either 'A': both branches resolve to the same schema name 'B'" in found
 
     def test_one_child(self) -> None:
-        """P-35a: a fork has at least two children."""
+        """P-35a: a fork must have at least two children."""
         made = handler("fork", typed(lambda a, ctx: (a,), tuple[M("B")], a=M("A")), 1)
         fork = Fork(state_of(M("A"), ""), (state_of(M("B"), ""),), made)
         with pytest.raises(Invalid, match=r"fork 'A': must have at least 2 children, found 1"):
@@ -74,33 +74,33 @@ class TestNodes:
         assert "fork 'A': must have at least 2 children, found 1" in problems(F("A", "B"), W("B", "Z"))
 
     def test_child_unregistered(self) -> None:
-        """P-35b: each child of a fork is a node, so none is a terminal."""
+        """P-35b: each child of a fork must be a node, so none is a terminal."""
         found = problems(F("A", "B", "C"), W("B", "Z"))
         assert found == ("fork 'A': child 'C' is not a registered node",)
         assert "fork 'A': child 'Z' is not a registered node" in problems(F("A", "B", "Z"), W("B", "Z"))
 
     def test_child_twice(self) -> None:
-        """P-35c: the children of a fork are distinct."""
+        """P-35c: the children of a fork must be distinct."""
         assert "fork 'A': duplicate child 'B'" in problems(F("A", "B", "B"), W("B", "Z"))
 
     def test_parent_twice(self) -> None:
-        """P-36a: the parents of a join are distinct."""
+        """P-36a: the parents of a join must be distinct."""
         found = problems(F("A", "B", "C"), J("B", "B", "Z"), W("C", "Z"))
         assert "join (target 'Z'): duplicate parent 'B'" in found
         assert not any("duplicate node key" in problem for problem in found)
 
     def test_target_is_parent(self) -> None:
-        """P-36b: a join makes something new."""
+        """P-36b: the target of a join must differ from its parents."""
         found = problems(F("A", "B", "C"), J("B", "C", "B"))
         assert "join (target 'B'): target matches parent 'B'" in found
 
     def test_parent_never_made(self) -> None:
-        """P-36c: a parent that nothing makes is an unreachable node."""
+        """P-36c: a parent that no node produces is unreachable."""
         found = problems(W("A", "B"), J("B", "C", "Z"))
         assert "node 'C': unreachable from entry 'A'" in found
 
     def test_three_parents(self) -> None:
-        """P-36d: a join has two parents."""
+        """P-36d: a join must have exactly two parents."""
         three = [state_of(M(name), "") for name in ("B", "C", "D")]
         function = typed(lambda b, c, d: None, M("Z"), b=M("B"), c=M("C"), d=M("D"))
         join = Join(tuple(three), state_of(M("Z"), ""), handler("join", function, 3))
@@ -109,7 +109,7 @@ class TestNodes:
             g.add(join).build()
 
     def test_self_overwrite(self) -> None:
-        """P-39: a node does not give what it takes."""
+        """P-39: a node must not produce its own input."""
         expected = "exit_name equals input name — node would overwrite its own input"
         assert f"work 'A': {expected}" in problems(W("A", "A"))
         g = FlowBuilder(M("A"), M("Z")).suspend(M("A"), M("A"))
@@ -117,12 +117,12 @@ class TestNodes:
             g.build()
 
     def test_fork_into_itself(self) -> None:
-        """P-42: nor is a fork's child its input."""
+        """P-42: a fork's child must not be its input."""
         found = problems(F("A", "A", "B"), J("A", "B", "Z"))
         assert "fork 'A': child equals input" in found
 
     def test_branch_may_be_a_terminal(self) -> None:
-        """P-45: a branch of either that is no node is a terminal, and only the output may be one."""
+        """P-45: a branch that is not a node is a terminal, and only the output may be one."""
         builder("A", "Z", E("A", "B", "Z"), W("B", "Z")).build().check_output()
         [problem] = at_start(E("A", "B", "Q"), W("B", "Z"))
         assert problem.endswith("found: Q, Z")
@@ -135,13 +135,13 @@ class TestTerminals:
         assert at_start(E("A", "Z", "Y")) == (expected,)
 
     def test_another(self) -> None:
-        """P-38: and that is the flow's output."""
+        """P-38: the terminal must be the flow's output."""
         assert at_start(W("A", "B")) == ("flow output 'Z' does not match terminal state id 'B'",)
 
 
 class TestAllAtOnce:
     def test_in_one_exception(self) -> None:
-        """P-43: every problem is in the one exception, a line each, in registration order."""
+        """P-43: one exception has all problems, one per line, in registration order."""
         with pytest.raises(Invalid) as caught:
             builder("A", "Z", W("A", "Z"), W("X", "X"), E("Y", "Z", "Z")).build()
         lines = str(caught.value).splitlines()
@@ -158,6 +158,6 @@ class TestAllAtOnce:
         )
 
     def test_cycles(self) -> None:
-        """P-44: a cycle is legal where a terminal stays reachable."""
+        """P-44: a cycle is allowed if a terminal stays reachable."""
         graph = builder("A", "Z", E("A", "B", "Z"), W("B", "A")).build()
         assert graph.findings == ()

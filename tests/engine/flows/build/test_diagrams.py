@@ -18,7 +18,7 @@ NODES = (F("S", "A", "B"), E("A", "A1", "Z"), J("A1", "B", "Z"))
 
 class TestMermaid:
     def test_every_node_and_state(self) -> None:
-        """Section 14: each state once, each node with its arrows; those of a choice are dashed."""
+        """Section 14: each state appears once, each node with its arrows; branches are dashed."""
         assert builder("S", "Z", *NODES).build().mermaid().splitlines() == [
             "flowchart TD",
             '    s0(["S"])',
@@ -41,13 +41,13 @@ class TestMermaid:
         ]
 
     def test_live_states(self) -> None:
-        """Section 12: live states stand out."""
+        """Section 12: live states are highlighted."""
         graph = builder("S", "Z", *NODES).build()
         drawn = graph.mermaid(live=("B", "A1", "nowhere"))
         assert drawn.splitlines()[-1] == "    class s2,s3 live"
 
     def test_names_end_no_label(self) -> None:
-        """Section 14: whatever a state is called, its label stays one."""
+        """Section 14: the label of a state is escaped, whatever its name."""
         name = 'Page["x"]<b>;`'
         drawn = builder(name, "Z", W(name, "Z")).build().mermaid()
         assert 's0(["Page#91;#34;x#34;#93;#60;b#62;#59;#96;"])' in drawn
@@ -55,7 +55,7 @@ class TestMermaid:
 
 class TestSvg:
     def test_every_node_and_state(self) -> None:
-        """Section 14: a box for each state and node, an arrow for each way; live states stand out."""
+        """Section 14: a box for each state and node, an arrow for each edge; live states highlighted."""
         drawn = ElementTree.fromstring(builder("S", "Z", *NODES).build().svg(live=("B",)))
         texts = [each.text for each in drawn.iter(f"{SVG}text")]
         assert sorted(texts) == sorted(["S", "A", "B", "A1", "Z", "fork", "either", "join"])
@@ -67,7 +67,7 @@ class TestSvg:
         assert texts[boxes.index(live)] == "B"
 
     def test_joins_are_below_their_parents(self) -> None:
-        """Section 14: whatever way is longer, only a loop's arrow leads up."""
+        """Section 14: only a loop's arrow points upwards, whichever path is longer."""
         nodes = (F("S", "A", "B"), W("A", "A2"), E("A2", "A3", "A"), W("B", "B2"), J("A3", "B2", "Z"))
         drawn = ElementTree.fromstring(builder("S", "Z", *nodes).build().svg())
         texts = [each.text for each in drawn.iter(f"{SVG}text")]
@@ -77,7 +77,7 @@ class TestSvg:
         assert at["B2"] < at["join"]
 
     def test_names_stay_names(self) -> None:
-        """Section 14: a name is text, whatever is in it, and what cannot be seen is made visible."""
+        """Section 14: a name is shown as text, with invisible characters made visible."""
         name = "a<b>&\x07\u202e"
         drawn = ElementTree.fromstring(builder(name, "Z", W(name, "Z")).build().svg())
         shown = next(each.text for each in drawn.iter(f"{SVG}text"))
@@ -87,7 +87,7 @@ class TestSvg:
 
     @given(grown())
     def test_nothing_overlaps(self, nodes: list[Plain]) -> None:
-        """Section 14: boxes are apart from each other and inside the drawing."""
+        """Section 14: boxes do not overlap and are inside the drawing."""
         g = builder("S", "Z", *(MADE[kind](*keys) for kind, *keys in nodes))
         try:
             graph = g.build()

@@ -1,4 +1,4 @@
-"""What states are called, and what builder methods make of annotations."""
+"""The names of states, and how builder methods read annotations."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class TestNames:
 
     @pytest.mark.parametrize("method", ["suspend", "work", "either", "fork", "join", "each"])
     def test_no_model(self, method: str) -> None:
-        """P-2: what is no pydantic model is refused at once, naming the type and the method."""
+        """P-2: a type that is not a pydantic model is refused at once, naming type and method."""
         given = {
             "suspend": (int, Report),
             "each": (int, one_value, Report),
@@ -97,14 +97,14 @@ class TestNames:
             add(*given.get(method, (no_model,)))
 
     def test_no_model_as_type_of_a_flow(self) -> None:
-        """P-2: nor may a flow begin or end with anything else."""
+        """P-2: input and output of a flow must be pydantic models too."""
         with pytest.raises(BuildError, match="flow input: 'str' is not a pydantic model"):
             FlowBuilder(str, Report)
         with pytest.raises(BuildError, match="flow output: 'BaseModel' is no"):
             Flow.of(Draft, BaseModel)
 
     def test_two_types_of_one_name(self) -> None:
-        """P-3: two classes with one key in one graph are told apart by their full names."""
+        """P-3: two classes with the same key in one graph are reported with their full names."""
 
         def other(draft: Other.Draft) -> Report: ...
 
@@ -116,7 +116,7 @@ class TestNames:
         assert expected in caught.value.problems
 
     def test_own_name_belongs_to_the_type(self) -> None:
-        """P-4: a flow cannot be renamed; the name of its input is the key, wherever it stands."""
+        """P-4: a flow cannot be renamed; the name of its input is the key everywhere."""
 
         def named(a: Named) -> Report: ...
 
@@ -125,7 +125,7 @@ class TestNames:
         assert list(graph.nodes) == ["other"]
 
     async def test_generic(self) -> None:
-        """P-5: a generic model goes by pydantic's name."""
+        """P-5: a generic model has pydantic's name."""
         g = FlowBuilder(Draft, Report).work(page).work(count)
         assert list(g.build().nodes) == ["Draft", "Page[int]"]
         assert await FlowRuntime(g, Draft(val=7)).run(CTX) == Done(Report(val=1))
@@ -150,12 +150,12 @@ class TestAnnotations:
         ],
     )
     def test_wrong_function(self, method: str, function: object, text: str) -> None:
-        """P-2: a function whose annotations do not tell is refused at once, with the remedy."""
+        """P-2: a function with unsuitable annotations is refused at once, with the remedy."""
         with pytest.raises(BuildError, match=text):
             getattr(FlowBuilder(Draft, Report), method)(function)
 
     async def test_without_context(self) -> None:
-        """P-10: a function that takes no context gets none; a further parameter may have a default."""
+        """P-10: a function without a context parameter gets none; more parameters may have defaults."""
 
         def plain(draft, times=2):
             return Report(val=draft.val * times)
@@ -165,7 +165,7 @@ class TestAnnotations:
         assert await FlowRuntime(g, Draft(val=4)).run(CTX) == Done(Report(val=8))
 
     async def test_any_callable(self) -> None:
-        """P-10: methods, partial functions and objects with `__call__` are functions too."""
+        """P-10: methods, partial functions and objects with `__call__` are accepted as well."""
 
         class Adds:
             async def __call__(self, draft: Draft, ctx: Context) -> Report:
@@ -184,13 +184,13 @@ class TestAnnotations:
             FlowBuilder(Draft, Report).either(Adds())
 
     def test_chain(self) -> None:
-        """P-19: every method gives the builder back, and `build` ends the chain."""
+        """P-19: every method returns the builder, and `build` ends the chain."""
         g = FlowBuilder(Draft, Report)
         assert g.work(finish) is g
         assert g.build().takes.type is Draft
 
     def test_flow_without_types(self) -> None:
-        """P-2: a flow that does not say what it takes and gives is told how."""
+        """P-2: a flow without types is refused with the remedy."""
 
         class Untyped(Flow):
             pass
@@ -199,7 +199,7 @@ class TestAnnotations:
             Untyped.graph()
 
     def test_flow_without_nodes(self) -> None:
-        """P-31: a flow class that has no `build`, or one that gives nothing back, is told so."""
+        """P-31: a flow class without `build`, or whose `build` returns nothing, is refused."""
 
         class Empty(Flow[Draft, Report]):
             pass
@@ -215,7 +215,7 @@ class TestAnnotations:
             Forgets.graph()
 
     def test_three_branches(self) -> None:
-        """P-12: where the specification has two branches, a union of three is no different."""
+        """P-12: the specification has two branches, but a union of three works the same."""
         from ..support.shapes import E
 
         graph = builder("A", "Z", E("A", "B", "C", "Z"), W("B", "Z"), W("C", "Z")).build()

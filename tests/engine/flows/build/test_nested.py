@@ -1,4 +1,4 @@
-"""Flows inside flows: keys, order, and what can be wrong."""
+"""Flows inside flows: keys, order, and possible errors."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def problems(g: FlowBuilder) -> tuple[str, ...]:
 
 class TestKeys:
     async def test_chain(self) -> None:
-        """P-16, P-100, P-101: entry and exit keep their names, the rest gets the entry's before it."""
+        """P-16, P-100, P-101: entry and exit keep their names, other keys get the entry's as prefix."""
         g = builder("O", "Z", W("O", "I"), Fl(CHAIN), W("IOut", "Z", lambda n: n + 1))
         assert list(g.build().nodes) == ["O", "I", "I::Mid", "IOut"]
         assert await trace(g, 5) == (["{O}", "{I}", "{I::Mid}", "{IOut}", "{Z}"], 21)
         assert await trace(CHAIN, 5) == (["{I}", "{Mid}", "{IOut}"], 20)
 
     async def test_either(self) -> None:
-        """P-102: a choice inside gives the renamed branch, whichever it is."""
+        """P-102: an inner either gives the renamed branch."""
         assert await trace(around(CHOICE), 10) == (["{O}", "{I}", "{I::L}", "{IOut}", "{Z}"], 110)
         assert (await trace(around(CHOICE), 11))[0][2] == "{I::R}"
 
@@ -43,7 +43,7 @@ class TestKeys:
         assert await trace(around(SPLIT), 4) == (["{O}", "{I}", "{I::A,I::B}", "{IOut}", "{Z}"], 13)
 
     async def test_twice_nested(self) -> None:
-        """P-104: a flow in a flow in a flow has both names before it, its own entry and exit one."""
+        """P-104: keys nested twice have both names as prefix; each entry and exit has one."""
         middle = flow("M", "MOut", W("M", "I"), Fl(CHOICE), W("IOut", "MOut"))
         g = builder("O", "Z", W("O", "M"), Fl(middle), W("MOut", "Z"))
         expected = ["O", "M", "M::I", "M::I::L", "M::I::R", "M::IOut", "MOut"]
@@ -55,12 +55,12 @@ class TestKeys:
         assert seen[3:5] == ["{M::I::A,M::I::B}", "{M::IOut}"]
 
     async def test_same_type_outside_and_inside(self) -> None:
-        """P-105: a type used on both sides is two states."""
+        """P-105: a type that is used inside and outside is two states."""
         g = builder("O", "Z", W("O", "Mid"), W("Mid", "I"), Fl(CHAIN), W("IOut", "Z"))
         assert await trace(g, 1) == (["{O}", "{Mid}", "{I}", "{I::Mid}", "{IOut}", "{Z}"], 12)
 
     async def test_flow_without_a_class(self) -> None:
-        """P-16: a builder, and a graph that was built, are flows to inline as well."""
+        """P-16: a builder and a built graph can be inlined as well."""
         g = builder("I", "IOut", W("I", "Mid"), W("Mid", "IOut"))
         for inner in (g, g.build()):
             outer = builder("O", "IOut", W("O", "I"), Fl(inner))
@@ -78,7 +78,7 @@ class TestProblems:
         assert "work 'I': duplicate node key" in problems(late)
 
     def test_inner_build_fails(self) -> None:
-        """P-108: what an inner flow's `build` raises is a problem of the outer graph."""
+        """P-108: an error in an inner flow's `build` is a problem of the outer graph."""
 
         class Fails(Flow[M("I"), M("IOut")]):
             @classmethod
@@ -91,7 +91,7 @@ class TestProblems:
         assert "flow 'I': " in problem
 
     def test_literal_clash(self) -> None:
-        """P-109: a renamed key that is taken literally is named, with what it would become."""
+        """P-109: a renamed key that already exists is reported with its new name."""
         model = type("Literal", (M("Other"),), {"__node_id__": "I::Mid", "__module__": __name__})
 
         def there(a):
@@ -107,14 +107,14 @@ class TestProblems:
         assert problems(W("IOut", "Z")(g.flow(CHAIN))) == (expected,)
 
     def test_inner_orphan(self) -> None:
-        """P-110: an inner node is checked where it ends up, and by itself."""
+        """P-110: an inner node is checked at its final place and within its own flow."""
         orphan = flow("I", "IOut", W("I", "IOut"), W("X", "IOut"))
         found = problems(around(orphan))
         assert "node 'I::X': unreachable from entry 'O'" in found
         assert "flow 'I': node 'X': unreachable from entry 'I'" in found
 
     def test_inner_terminal(self) -> None:
-        """P-110: an inner flow that does not end in its output ends the outer one elsewhere."""
+        """P-110: an inner flow that does not end in its output gives the outer one another terminal."""
         astray = flow("I", "IOut", W("I", "Y"))
         g = builder("O", "IOut", W("O", "I"), Fl(astray))
         expected = "flow output 'IOut' does not match terminal state id 'I::Y'"
@@ -122,7 +122,7 @@ class TestProblems:
             FlowRuntime(g, M("O")(val=1))
 
     def test_recursion(self) -> None:
-        """P-111: a flow in itself is refused, with the way back."""
+        """P-111: a flow inside itself is refused, with the path."""
 
         class Itself(Flow[M("I"), M("IOut")]):
             @classmethod
@@ -134,7 +134,7 @@ class TestProblems:
         assert problems(around(Itself)) == ("flow 'I': recursive inlining I → I",)
 
     def test_mutual_recursion(self) -> None:
-        """P-111: over another flow as well, from whichever side it is built."""
+        """P-111: the same holds via another flow, whichever of them is built."""
 
         class One(Flow[M("I"), M("IOut")]):
             @classmethod
@@ -153,13 +153,13 @@ class TestProblems:
         assert problems(around(One)) == ("flow 'I': recursive inlining I → M → I",)
 
     def test_builder_in_itself(self) -> None:
-        """P-111: a builder cannot take itself in."""
+        """P-111: a builder cannot contain itself."""
         g = builder("I", "IOut", W("I", "IOut"))
         with pytest.raises(Invalid, match="recursive inlining I → I"):
             g.flow(g)
 
     async def test_same_output(self) -> None:
-        """P-112: two flows with one output stand on exclusive branches, or one overwrites the other."""
+        """P-112: two flows with the same output must be on exclusive branches, or one overwrites it."""
         other = flow("K", "IOut", W("K", "IOut"))
         exclusive = builder("O", "Z", E("O", "I", "K"), Fl(CHAIN), Fl(other), W("IOut", "Z"))
         assert (await trace(exclusive, 1))[0] == ["{O}", "{K}", "{IOut}", "{Z}"]

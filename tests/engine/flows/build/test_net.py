@@ -1,4 +1,4 @@
-"""A flow as a net: what its own checks do not see, with the shortest way there."""
+"""A flow as a net: problems beyond its own checks, with the shortest path to them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DIAMOND = (F("S", "A", "B"), E("A", "A1", "A2"), W("A2", "Z"), J("A1", "B", "Z")
 
 class TestNet:
     def test_places_and_transitions(self) -> None:
-        """P-46: a place for each state, a transition for each way that a node can end."""
+        """P-46: a place for each state, and a transition for each outcome of a node."""
         net = builder("S", "Z", *DIAMOND).build().to_petri_net()
         assert net.places == ("S", "A", "B", "A1", "A2", "Z")
         assert {t.name: (t.inputs, t.outputs) for t in net.transitions} == {
@@ -29,7 +29,7 @@ class TestNet:
         assert {place for place, tokens in net.initial_marking.items() if tokens} == {"S"}
 
     def test_unknown_node(self) -> None:
-        """P-160: asking a graph for a node it does not have names it."""
+        """P-160: the error for an unknown node names it."""
         with pytest.raises(NotFound, match="flow 'S' has no node or state 'Q'") as caught:
             builder("S", "Z", *DIAMOND).build().node("Q")
         assert caught.value.name == "Q"
@@ -48,7 +48,7 @@ class TestDeadJoin:
         )
 
     def test_beside_one_that_fires(self) -> None:
-        """P-46: also where the flow can end without it."""
+        """P-46: the same holds if the flow can end without it."""
         nodes = (E("A", "B", "C"), E("B", "B1", "Z"), E("C", "C1", "Z"), J("B1", "C1", "Z"))
         with pytest.raises(Invalid) as caught:
             builder("A", "Z", *nodes).build()
@@ -57,20 +57,20 @@ class TestDeadJoin:
         )
 
     def test_live_together_after_a_while(self) -> None:
-        """P-46: parents that are made at different times are live together in the end."""
+        """P-46: parents that are produced at different times can still be live together."""
         nodes = (F("S", "A", "B"), W("A", "A2"), W("A2", "A3"), J("A3", "B", "Z"))
         assert builder("S", "Z", *nodes).build().findings == ()
 
 
 class TestOverwrite:
     def test_on_every_run(self) -> None:
-        """P-58: two branches that always write one state are no graph; the way there is shown."""
+        """P-58: two branches that always write the same state are refused, with the path."""
         with pytest.raises(Invalid) as caught:
             builder("A", "Z", F("A", "B", "C"), W("B", "D"), W("C", "D"), W("D", "Z")).build()
         assert caught.value.problems == ("work 'C' would overwrite state 'D', after fork 'A' → work 'B'",)
 
     async def test_on_some_runs(self) -> None:
-        """P-58: what only some runs meet is a finding, and there an error before the value is lost."""
+        """P-58: an overwrite on some runs is a finding, and there an error before the value is lost."""
         nodes = (F("A", "B", "C"), E("B", "D", "B2"), E("C", "D", "C2"), W("B2", "E2"))
         g = builder("A", "Z", *nodes, W("C2", "E2"), J("D", "E2", "Z"))
         graph = g.build()
@@ -90,7 +90,7 @@ class TestOverwrite:
             assert runtime.snapshot() == before
 
     async def test_told_before_the_function_runs(self) -> None:
-        """P-58: where it is certain beforehand, nothing runs whose result would be dropped."""
+        """P-58: if it is certain beforehand, no function runs whose result would be dropped."""
         ran: list[int] = []
 
         def seen(n: int) -> int:
@@ -106,7 +106,7 @@ class TestOverwrite:
         assert ran == []
 
     async def test_one_after_the_other(self) -> None:
-        """P-58: a state that is taken before it is written again loses nothing, whatever a net may do."""
+        """P-58: a state that is consumed before it is rewritten loses nothing, whatever nets allow."""
         nodes = (F("A", "B", "C"), W("B", "D"), E("D", "X", "Y", left=lambda n: n == 1), W("C", "C2"))
         more = (W("C2", "C3"), W("C3", "D", lambda n: 0), J("X", "Y", "Z"))
         graph = builder("A", "Z", *nodes, *more).build()
@@ -118,7 +118,7 @@ class TestOverwrite:
 
 class TestDeadlock:
     async def test_on_one_branch(self) -> None:
-        """P-63: a fork whose branch ends elsewhere waits for ever, and says for what."""
+        """P-63: a fork whose branch ends elsewhere waits forever; the error names the states."""
         runtime = FlowRuntime(builder("S", "Z", *DIAMOND), M("S")(val=1))
         for live in (("A", "B"), ("B", "A2"), ("B", "Z")):
             await runtime.next(CTX)
@@ -133,14 +133,14 @@ class TestDeadlock:
         assert (await trace(builder("S", "Z", *DIAMOND), 2))[1] == 4
 
     def test_found_before(self) -> None:
-        """P-63: `build` has told of it, with the shortest way."""
+        """P-63: `build` reports it, with the shortest path."""
         [finding] = builder("S", "Z", *DIAMOND).build().findings
         assert finding.kind == "deadlock"
         assert finding.states == ("B",)
         assert finding.path == ("fork 'S'", "either 'A' to 'A2'", "work 'A2'")
 
     def test_on_every_run(self) -> None:
-        """P-63: a flow that can only wait in the end is no graph, though each of its joins fires."""
+        """P-63: a flow that always ends waiting is refused, even if each of its joins fires."""
         nodes = (F("S", "A", "B"), J("A", "B", "C"), F("C", "A", "D"), W("D", "Z"))
         with pytest.raises(Invalid) as caught:
             builder("S", "Z", *nodes).build()
@@ -148,7 +148,7 @@ class TestDeadlock:
         assert problem.startswith("deadlock: states [A] wait and no join is ready, after fork 'S' → join")
 
     async def test_again(self) -> None:
-        """P-64: asked again it says so again, and nothing has changed."""
+        """P-64: a repeated step reports it again, and nothing changes."""
         runtime = FlowRuntime(builder("S", "Z", *DIAMOND), M("S")(val=1))
         for _ in range(3):
             await runtime.next(CTX)
@@ -159,7 +159,7 @@ class TestDeadlock:
         assert runtime.snapshot() == before
 
     def test_way_can_be_gone(self) -> None:
-        """P-46: a way that is shown is one that the flow's net can fire."""
+        """P-46: a reported path can be fired in the flow's net."""
         graph = builder("S", "Z", *DIAMOND).build()
         net = graph.to_petri_net()
         by_name = {transition.name: transition for transition in net.transitions}

@@ -57,19 +57,19 @@ ERRORS = [
 class TestErrors:
     @pytest.mark.parametrize(("error", "base"), ERRORS)
     def test_hierarchy(self, error: FlowError, base: type) -> None:
-        """P-160: each error is a FlowError, of its family, and says the id it names."""
+        """P-160: each error is a FlowError of its family, and names its id."""
         assert isinstance(error, FlowError)
         assert isinstance(error, base)
         assert "idX" in str(error)
 
     def test_cause(self) -> None:
-        """P-160: what an error was raised from is kept."""
+        """P-160: the cause of an error is kept."""
         error = SnapLoadError("x")
         error.__cause__ = cause = ValueError("why")
         assert error.cause is cause
 
     def test_tool_errors(self) -> None:
-        """Section 11: tool errors are one family, and the agents' own: the model reads them anywhere."""
+        """Section 11: tool errors are one family, the agents' own, so the model always reads them."""
         for error in (
             ToolIoError("disk"),
             ToolSerializeError("x"),
@@ -90,7 +90,7 @@ class TestErrors:
         assert str(ToolFailure(ValueError("why"))) == "why"
 
     def test_suspend_signal(self) -> None:
-        """P-80: the signal is no ToolError, so that `except ToolError` in a tool does not swallow it."""
+        """P-80: the signal is not a ToolError, so that `except ToolError` in a tool does not catch it."""
         signal = ToolError.suspend({"reason": "sign-off", "at": (1, 2)})
         assert isinstance(signal, SuspendSignal)
         assert not isinstance(signal, ToolError)

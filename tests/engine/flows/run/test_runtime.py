@@ -34,7 +34,7 @@ class Start(BaseModel):
 
 
 class Odd(BaseModel):
-    """What it writes it does not read."""
+    """A model that cannot parse its own serialized form."""
 
     val: int
 
@@ -61,21 +61,21 @@ def start(a: int = 1) -> FlowRuntime:
 
 class TestNodes:
     async def test_work(self) -> None:
-        """P-10: a step of work takes one state and gives another."""
+        """P-10: a work step takes one state and gives another."""
         runtime = start(3)
         assert await runtime.next(CTX) == Continue()
         assert runtime.states == ("B",)
         assert await runtime.next(CTX) == Done(M("B")(val=6))
 
     async def test_either(self) -> None:
-        """P-12: exactly one branch appears, and each goes its own way."""
+        """P-12: exactly one branch appears, and each continues separately."""
         nodes = (E("A", "B", "C"), W("B", "Z", lambda n: n + 10), W("C", "Z", lambda n: n + 20))
         g = builder("A", "Z", *nodes)
         assert await trace(g, 2) == (["{A}", "{B}", "{Z}"], 12)
         assert await trace(g, 3) == (["{A}", "{C}", "{Z}"], 23)
 
     async def test_either_gives_neither(self) -> None:
-        """P-12: what is neither branch is told with its type, also where it inherits from one."""
+        """P-12: a value of neither branch's type is reported with its type, even if it is a subclass."""
 
         def wrong(a):
             return Further(val=1)
@@ -92,13 +92,13 @@ class TestNodes:
         assert e.value.node == "Start"
 
     async def test_fork(self) -> None:
-        """P-13: the children appear in their order, at the end."""
+        """P-13: the children appear in order, at the end."""
         nodes = (F("A", "B", "C"), J("C", "B", "Z"))
         seen, _ = await trace(builder("A", "Z", *nodes), 1)
         assert seen == ["{A}", "{B,C}", "{Z}"]
 
     async def test_fork_gives_too_few(self) -> None:
-        """P-13: a tuple of another length is refused and nothing has changed."""
+        """P-13: a tuple of another length is refused, and nothing changes."""
 
         def wrong(a, ctx):
             return (M("B")(val=1),)
@@ -110,7 +110,7 @@ class TestNodes:
         assert runtime.states == ("A",)
 
     async def test_join_takes_declared_order(self) -> None:
-        """P-15: a join gets its values in declared order whatever came first."""
+        """P-15: a join gets its values in declared order, whichever came first."""
         nodes = (F("S", "A", "B"), W("A", "A2"), W("B", "B2", lambda n: n * 10), W("A2", "A3"))
         g = builder("S", "Z", *nodes, J("A3", "B2", "Z", lambda a, b: a - b))
         assert (await trace(g, 2))[1] == 2 - 20
@@ -118,7 +118,7 @@ class TestNodes:
 
 class TestOrder:
     async def test_linear(self) -> None:
-        """P-50: a chain of n nodes is n times Continue, then Done; the outcomes are made for match."""
+        """P-50: a chain of n nodes is n times Continue, then Done; outcomes work with `match`."""
         names = [f"S{n}" for n in range(6)]
         nodes = [W(a, b, lambda n: n + 1) for a, b in pairwise(names)]
         runtime = FlowRuntime(builder("S0", "S5", *nodes), M("S0")(val=0))
@@ -135,7 +135,7 @@ class TestOrder:
         assert Suspend is Suspended
 
     async def test_first_come(self) -> None:
-        """P-52: the first live state that can run has its turn; joins that wait are passed over."""
+        """P-52: the first live state that can run has its turn; waiting joins are skipped."""
         nodes = (F("S", "A", "B"), W("B", "B2"), J("B2", "A", "Z"))
         seen, _ = await trace(builder("S", "Z", *nodes), 1)
         assert seen == ["{S}", "{A,B}", "{A,B2}", "{Z}"]
@@ -147,7 +147,7 @@ class TestOrder:
         assert seen == ["{S}", "{A,B}", "{B,A2}", "{A2,B2}", "{B2,A3}", "{Z}"]
 
     async def test_parent_that_waits(self) -> None:
-        """P-61: a join's parent that waits is no error."""
+        """P-61: a join's parent that waits is not an error."""
         nodes = (F("S", "A", "B"), W("B", "B2", lambda n: n * 3), J("A", "B2", "Z", lambda a, b: a * b))
         runtime = FlowRuntime(builder("S", "Z", *nodes), M("S")(val=4))
         assert [await runtime.next(CTX) for _ in range(3)] == [Continue()] * 3
@@ -161,7 +161,7 @@ class TestOrder:
         )
 
     async def test_never_two_at_once(self) -> None:
-        """P-65: a fork shapes what is known; no two functions run side by side."""
+        """P-65: no two functions run at the same time, even after a fork."""
         running: list[str] = []
         seen: list[int] = []
 
@@ -181,7 +181,7 @@ class TestOrder:
         assert seen == [1, 1]
 
     async def test_loop_of_one_choice(self) -> None:
-        """P-42: a branch of either may be its own input; the new value takes the old one's place."""
+        """P-42: a branch of an either may be its own input; the new value replaces the old one."""
 
         def down(a, ctx):
             return M("A")(val=a.val - 1) if a.val else M("Z")(val=99)
@@ -190,7 +190,7 @@ class TestOrder:
         assert await trace(g, 2) == (["{A}", "{A}", "{A}", "{Z}"], 99)
 
     async def test_cycle(self) -> None:
-        """P-44: a loop goes round as often as its choice says."""
+        """P-44: a loop repeats as often as its choice says."""
         nodes = (E("A", "B", "Z", left=lambda n: n < 3), W("B", "A", lambda n: n + 1))
         assert await trace(builder("A", "Z", *nodes), 1) == (
             ["{A}", "{B}", "{A}", "{B}", "{A}", "{Z}"],
@@ -200,7 +200,7 @@ class TestOrder:
 
 class TestEnd:
     async def test_done_again(self) -> None:
-        """P-53: Done consumes nothing and can be asked for again; nothing is left to resume."""
+        """P-53: Done consumes nothing and can be repeated; there is nothing to resume."""
         runtime = start()
         first = await runtime.run(CTX)
         assert await runtime.next(CTX) == await runtime.next(CTX) == first
@@ -209,7 +209,7 @@ class TestEnd:
             await runtime.resume(CTX, "X::ask", None)
 
     async def test_output_that_does_not_fit(self) -> None:
-        """P-54: the output is validated when it is asked for."""
+        """P-54: the output is validated when it is requested."""
 
         def odd(a: Start) -> Odd:
             return Odd(val=a.val)
@@ -221,7 +221,7 @@ class TestEnd:
             await runtime.next(CTX)
 
     async def test_only_terminals(self) -> None:
-        """P-54: while another state is live the flow is not done, though its output is there."""
+        """P-54: while another state is live the flow is not done, even if its output exists."""
         nodes = (F("S", "A", "B"), E("A", "Z", "A2"), W("B", "B2"), J("A2", "B2", "Z"))
         runtime = FlowRuntime(builder("S", "Z", *nodes), M("S")(val=2))
         assert [await runtime.next(CTX) for _ in range(3)] == [Continue()] * 3
@@ -232,7 +232,7 @@ class TestEnd:
 
 class TestErrors:
     async def test_passes_unchanged(self) -> None:
-        """P-17, P-56: what a function raises comes out as it is, with a note; `next` tries again."""
+        """P-17, P-56: an exception of a function is raised unchanged, with a note; `next` tries again."""
         boom = ValueError("boom")
         left = [boom, FlowError("mine")]
 
@@ -254,7 +254,7 @@ class TestErrors:
         assert await runtime.run(CTX) == Done(M("Z")(val=4))
 
     async def test_input_that_no_longer_fits(self) -> None:
-        """P-18: stored JSON that does not fit the function's type names the node and the field."""
+        """P-18: the error for stored JSON that does not fit the function's type names node and field."""
 
         def odd(a: Start) -> Odd:
             return Odd(val=a.val)
@@ -280,7 +280,7 @@ class TestErrors:
             assert caught.value.cause is not None
 
     async def test_fork_input_that_no_longer_fits(self) -> None:
-        """P-18: so does a fork's."""
+        """P-18: the same holds for a fork."""
 
         def odd(a: Start) -> Odd:
             return Odd(val=a.val)
@@ -295,7 +295,7 @@ class TestErrors:
             await runtime.next(CTX)
 
     async def test_join_input_that_no_longer_fits(self) -> None:
-        """P-18: of a join, the parent is named."""
+        """P-18: for a join, the error names the parent."""
 
         def split(a: Start) -> tuple[Odd, Half]:
             return Odd(val=1), Half(val=1)
@@ -309,7 +309,7 @@ class TestErrors:
 
     @pytest.mark.parametrize("lost", [float("inf"), float("nan")])
     async def test_output_that_is_no_json(self, lost: float) -> None:
-        """P-18: a number that JSON does not have would come back as null: it is refused instead."""
+        """P-18: a number that JSON cannot hold is refused instead of becoming null."""
 
         def half(a: Start) -> Half:
             return Half(val=lost if a.val else None)
@@ -321,7 +321,7 @@ class TestErrors:
         assert await FlowRuntime(g, Start(val=0)).run(CTX) == Done(Half(val=None))
 
     async def test_text_that_is_no_json(self) -> None:
-        """P-18: nor can text be kept that UTF-8 cannot hold."""
+        """P-18: text that UTF-8 cannot hold is refused as well."""
 
         class Text(BaseModel):
             text: str
@@ -335,7 +335,7 @@ class TestErrors:
         assert caught.value.node == "Start"
 
     async def test_another_type_than_annotated(self) -> None:
-        """P-18: a function that gives something else than it says is told so."""
+        """P-18: a function that returns another type than annotated is an error."""
 
         def wrong(a: Start) -> End:
             return a
@@ -345,7 +345,7 @@ class TestErrors:
             await runtime.next(CTX)
 
     async def test_two_steps_at_once(self) -> None:
-        """P-57: a second step while one is under way is refused; the first goes on."""
+        """P-57: a second step during another is refused; the first one continues."""
         gate = asyncio.Event()
 
         async def waits(a, ctx):
@@ -364,7 +364,7 @@ class TestErrors:
         assert await runtime.next(CTX) == Done(M("Z")(val=1))
 
     async def test_cancelled(self) -> None:
-        """P-56: a step that is cancelled has not happened."""
+        """P-56: a cancelled step has no effect."""
 
         async def waits(a, ctx):
             await asyncio.Event().wait()
@@ -379,7 +379,7 @@ class TestErrors:
         assert shown(runtime) == "{A}"
 
     async def test_work_may_not_suspend(self) -> None:
-        """P-81: only tools suspend; work is told to use a suspend node."""
+        """P-81: only tools can suspend; the error for work refers to a suspend node."""
 
         def asks(n: int) -> int:
             raise ToolError.suspend({"n": n})
@@ -390,12 +390,12 @@ class TestErrors:
         assert runtime.suspended is None
 
     async def test_input_of_another_type(self) -> None:
-        """P-2: a run begins with the flow's input and nothing else."""
+        """P-2: a run accepts only the flow's input type."""
         with pytest.raises(DeserializeError, match="flow input: gave B, expected A"):
             FlowRuntime(builder("A", "B", W("A", "B")), M("B")(val=1))
 
     async def test_value_belongs_to_the_run(self) -> None:
-        """P-90: what a function does to its value does not reach the state it came from."""
+        """P-90: changes that a function makes to its value do not affect the stored state."""
 
         def spoils(n: int) -> int:
             raise RuntimeError
@@ -422,7 +422,7 @@ class TestRun:
         assert await start(4).run(Context()) == Done(M("B")(val=8))
 
     async def test_most_steps(self) -> None:
-        """Section 12: a run stops at its limit and goes on when run again; Done is no step."""
+        """Section 12: a run stops at its limit and can be continued; Done does not count as a step."""
         names = [f"S{n}" for n in range(4)]
         nodes = [W(a, b) for a, b in pairwise(names)]
         runtime = FlowRuntime(flow("S0", "S3", *nodes), M("S0")(val=0))
@@ -433,7 +433,7 @@ class TestRun:
         assert await runtime.run(CTX, RunLimits(max_steps=1)) == Done(M("S3")(val=0))
 
     async def test_most_seconds(self) -> None:
-        """Section 12: time counts between steps, by the clock that is given."""
+        """Section 12: time is checked between steps, with the given clock."""
         nodes = (E("A", "B", "Z"), W("B", "A"))
         runtime = FlowRuntime(builder("A", "Z", *nodes), M("A")(val=2))
         ticks = count()
@@ -442,11 +442,11 @@ class TestRun:
         assert next(ticks) == 6
 
     def test_limits_are_numbers(self) -> None:
-        """Section 12: a limit below nothing is refused."""
+        """Section 12: a negative limit is refused."""
         with pytest.raises(ValueError, match="max_steps is a number from 0, got -1"):
             RunLimits(max_steps=-1)
 
     def test_build_error_is_told_first(self) -> None:
-        """P-30: a flow that cannot be is refused before it runs."""
+        """P-30: an invalid flow is refused before it runs."""
         with pytest.raises(BuildError):
             FlowRuntime(builder("A", "Z"), M("A")(val=1))

@@ -1,4 +1,4 @@
-"""Where a run stands, kept and restored."""
+"""The state of a run, saved and restored."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def after(steps: int, flow: object = CHAIN, val: int = 10) -> FlowRuntime:
 
 class TestSnapshot:
     async def test_content(self) -> None:
-        """P-90: the live states in their order, as plain JSON, and nothing of graph or history."""
+        """P-90: a snapshot has the live states in order, as plain JSON, without graph and history."""
         snapshot = (await after(1, FORKED, 7)).snapshot()
         assert snapshot.keys == ("A", "B")
         assert json.loads(snapshot.model_dump_json()) == {
@@ -41,7 +41,7 @@ class TestSnapshot:
         }
 
     async def test_order_outlives_sorted_keys(self) -> None:
-        """P-90: a store that sorts the keys of objects does not change whose turn it is."""
+        """P-90: sorting the keys of JSON objects does not change the order of turns."""
         runtime = await after(2, FORKED)
         assert runtime.states == ("A", "B2")
         sorted_text = json.dumps(json.loads(runtime.snapshot().model_dump_json()), sort_keys=True)
@@ -50,7 +50,7 @@ class TestSnapshot:
 
     @pytest.mark.parametrize("steps", range(4))
     async def test_goes_on(self, steps: int) -> None:
-        """P-91: continued from any step, the first and the last too, the output is the same."""
+        """P-91: continued from any step, including the first and last, the output is the same."""
         snapshot = through_json((await after(steps)).snapshot())
         assert await FlowRuntime.from_snapshot(CHAIN, snapshot).run(CTX) == Done(M("C")(val=21))
 
@@ -60,7 +60,7 @@ class TestSnapshot:
         assert await FlowRuntime.from_snapshot(CHAIN, snapshot).next(CTX) == Done(M("C")(val=21))
 
     async def test_independent(self) -> None:
-        """P-92: neither going on nor changing what was handed out reaches another snapshot."""
+        """P-92: neither continuing nor changing a returned snapshot affects another one."""
         runtime = await after(1)
         taken, same = runtime.snapshot(), runtime.snapshot()
         taken.states[0].value["val"] = 99
@@ -71,7 +71,7 @@ class TestSnapshot:
         assert other.snapshot().states[0].value == {"val": 2}
 
     async def test_graph_is_built_anew(self) -> None:
-        """P-93: a restored run is checked like a new one."""
+        """P-93: the flow of a restored run is validated like that of a new one."""
         snapshot = (await after(1)).snapshot()
         for nodes, problem in (
             ((W("A", "B"),), "does not match terminal state id 'B'"),
@@ -88,12 +88,12 @@ class TestRefused:
         return FlowRuntime.from_snapshot(CHAIN, FlowSnapshot.load(json.dumps(data)))
 
     async def test_unknown_key(self) -> None:
-        """P-97: a live key that is neither node nor output is named."""
+        """P-97: a live key that is neither node nor output is an error with its name."""
         with pytest.raises(SnapLoadError, match="live state 'Q', which is neither a node nor the output"):
             await self.restored(states=[{"key": "Q", "value": {"val": 1}}])
 
     async def test_value_that_does_not_fit(self) -> None:
-        """P-97: so is one whose value does not fit its model."""
+        """P-97: a value that does not fit its model is an error with its key."""
         with pytest.raises(SnapLoadError, match="state 'B': val: ") as caught:
             await self.restored(states=[{"key": "B", "value": {"val": "x"}}])
         assert caught.value.cause is not None
@@ -110,18 +110,18 @@ class TestRefused:
         ],
     )
     async def test_does_not_go_with_the_flow(self, changes: dict[str, object], problem: str) -> None:
-        """P-97: another version, another graph, or what cannot be, is refused."""
+        """P-97: another version, another graph, or impossible content is refused."""
         with pytest.raises(SnapLoadError, match=problem):
             await self.restored(**changes)
 
     @pytest.mark.parametrize("text", ["", "[]", "{}", '{"states": 1}'])
     def test_no_snapshot(self, text: str) -> None:
-        """P-97: so is what is no snapshot at all."""
+        """P-97: text that is not a snapshot is refused."""
         with pytest.raises(SnapLoadError, match="not a snapshot of a flow"):
             FlowSnapshot.load(text)
 
     def test_fingerprint(self) -> None:
-        """P-97: nodes in another order of registration are the same graph; other nodes are not."""
+        """P-97: the order of registration does not change the fingerprint, but other nodes do."""
         one = builder("A", "C", W("A", "B"), W("B", "C")).build()
         two = builder("A", "C", W("B", "C"), W("A", "B")).build()
         three = builder("A", "C", W("A", "D"), W("D", "C")).build()

@@ -1,4 +1,4 @@
-"""Nodes that wait for somebody, and lists gone through one item at a time."""
+"""Nodes that wait for input, and lists processed one item at a time."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def waiting(flow: type[Flow]) -> FlowRuntime:
 
 class TestSuspendNode:
     async def test_answer_goes_on(self) -> None:
-        """P-81: the value goes out with the schema of the answer; the answer is the next state."""
+        """P-81: the value is returned with the schema of the answer; the answer is the next state."""
         runtime = FlowRuntime(SignOff, Plan(text="v2"))
         out = await runtime.next(CTX)
         assert out == Suspended({"text": "v2"}, "Plan", kind="input", agent="Plan")
@@ -92,13 +92,13 @@ class TestSuspendNode:
         assert await runtime.run(CTX) == Done(Result(text="True ship"))
 
     async def test_answer_as_a_model(self) -> None:
-        """P-81: an answer may be the model itself."""
+        """P-81: an answer can be the model itself."""
         runtime = await waiting(SignOff)
         await runtime.resume(CTX, "Plan", Verdict(good=False))
         assert await runtime.run(CTX) == Done(Result(text="False "))
 
     async def test_answer_that_does_not_fit(self) -> None:
-        """P-81: another answer is refused, and the flow still waits."""
+        """P-81: an invalid answer is refused, and the flow still waits."""
         runtime = await waiting(SignOff)
         before = runtime.snapshot()
         with pytest.raises(DeserializeError, match="suspend 'Plan': the answer is not a Verdict: good: "):
@@ -107,7 +107,7 @@ class TestSuspendNode:
         assert await runtime.resume(CTX, "Plan", {"good": True}) == Continue()
 
     async def test_next_while_suspended(self) -> None:
-        """P-73: `next` is refused while something waits, and nothing changes."""
+        """P-73: `next` is refused while the flow waits, and nothing changes."""
         runtime = await waiting(SignOff)
         before = runtime.snapshot()
         expected = "Flow is suspended at 'Plan' — call resume() with a resumption payload, not next()"
@@ -119,7 +119,7 @@ class TestSuspendNode:
         assert runtime.snapshot() == before
 
     async def test_resume_while_not_suspended(self) -> None:
-        """P-74: before the start, amid a run and at its end there is nothing to resume."""
+        """P-74: before the start, during a run and at its end there is nothing to resume."""
         runtime = FlowRuntime(builder("A", "Z", W("A", "B"), W("B", "Z")), M("A")(val=1))
         for _ in range(3):
             with pytest.raises(UnexpectedResumption, match="X::ask") as caught:
@@ -128,7 +128,7 @@ class TestSuspendNode:
             await runtime.next(CTX)
 
     async def test_wrong_id(self) -> None:
-        """P-75: another id is refused with the expected one; that one works afterwards."""
+        """P-75: another id is refused with the expected one, which works afterwards."""
         runtime = await waiting(SignOff)
         with pytest.raises(ResumeMismatchError, match="'Plan'") as caught:
             await runtime.resume(CTX, "wrong::id", {"good": True})
@@ -138,7 +138,7 @@ class TestSuspendNode:
         assert await runtime.resume(CTX, "Plan", {"good": True}) == Continue()
 
     async def test_in_a_nested_flow(self) -> None:
-        """P-71: inside a nested flow the key that waits has the flow's name before it."""
+        """P-71: inside a nested flow the waiting key has the flow's name as prefix."""
         inner = flow(
             "I", "IOut", W("I", "Mid"), lambda g: g.suspend(M("Mid"), M("Said")), W("Said", "IOut")
         )
@@ -152,7 +152,7 @@ class TestSuspendNode:
         assert await runtime.run(CTX) == Done(M("IOut")(val=8))
 
     async def test_beside_a_join_that_waits(self) -> None:
-        """P-77: the answer goes to the node that waits, not to the first live state."""
+        """P-77: the answer goes to the waiting node, not to the first live state."""
         nodes = (F("S", "A", "B"), lambda g: g.suspend(M("B"), M("B2")), J("A", "B2", "Z"))
         runtime = FlowRuntime(builder("S", "Z", *nodes), M("S")(val=3))
         out = await runtime.run(CTX)
@@ -161,7 +161,7 @@ class TestSuspendNode:
         assert await runtime.run(CTX) == Done(M("Z")(val=13))
 
     async def test_in_another_process(self) -> None:
-        """P-94: a snapshot that waits still waits when it is restored, and takes the answer."""
+        """P-94: a snapshot of a waiting flow still waits after it is restored, and takes the answer."""
         text = (await waiting(SignOff)).snapshot().model_dump_json()
         restored = FlowRuntime.from_snapshot(SignOff, FlowSnapshot.load(text))
         with pytest.raises(ResumeRequired):
@@ -174,7 +174,7 @@ class TestSuspendNode:
 
 class TestHuman:
     async def test_question(self) -> None:
-        """Section 12: what is asked goes out, made from the value."""
+        """Section 12: the question is made from the value and returned."""
         out = (await waiting(Choose)).suspended
         assert out is not None
         assert out.kind == "choice"
@@ -194,7 +194,7 @@ class TestHuman:
         ],
     )
     async def test_answers(self, payload: object, text: str) -> None:
-        """Section 12: a choice by number or by its text, or another text where that is allowed."""
+        """Section 12: an answer is a choice by number or text, or other text where allowed."""
         runtime = await waiting(Choose)
         assert await runtime.resume(CTX, "Plan", payload) == Continue()
         assert await runtime.run(CTX) == Done(Result(text=text))
@@ -204,7 +204,7 @@ class TestHuman:
         [2, -1, True, None, "nowhere", "", {"choice": "1"}, {"choice": 0, "text": "x"}, {}, [0]],
     )
     async def test_no_answers(self, payload: object) -> None:
-        """Section 12: anything else is refused with what was expected, and the flow still waits."""
+        """Section 12: another answer is refused with the expected ones, and the flow still waits."""
         runtime = await waiting(Strict)
         before = runtime.snapshot()
         expected = r"human 'Plan': the answer is .*, expected one of 0 \(staging\), 1 \(live\)"
@@ -213,7 +213,7 @@ class TestHuman:
         assert runtime.snapshot() == before
 
     def test_functions_must_fit(self) -> None:
-        """P-2: question and answer are of one type, and say so."""
+        """P-2: question and answer must take the same type."""
         with pytest.raises(BuildError, match="return annotation must be HumanInput"):
             Flow.of(Plan, Result).human(publish, chosen)
         with pytest.raises(
@@ -259,7 +259,7 @@ class TestEach:
             assert runtime.states == ("Docs",)
             assert await runtime.next(CTX) == Continue()
             assert seen == ["a", "b", "c"][:n]
-            # Continued from a snapshot, it goes on with the next item.
+            # Continued from a snapshot, it continues with the next item.
             runtime = FlowRuntime.from_snapshot(
                 g, FlowSnapshot.load(runtime.snapshot().model_dump_json())
             )
@@ -267,7 +267,7 @@ class TestEach:
         assert await runtime.next(CTX) == Done(Notes(notes=[Result(text=x) for x in "ABC"]))
 
     async def test_empty(self) -> None:
-        """Section 12: of an empty list comes an empty list; root models are lists too."""
+        """Section 12: an empty list gives an empty list; root models work as lists too."""
 
         def note(plan: Plan) -> Plan: ...
 
@@ -276,7 +276,7 @@ class TestEach:
         assert await FlowRuntime(g, Docs(title="t", docs=[])).run(CTX) == Done(Root([]))
 
     async def test_item_that_fails(self) -> None:
-        """P-56: an item that fails is tried again; those before it are not."""
+        """P-56: an item that fails is repeated; those before it are not."""
         ran: list[str] = []
 
         def note(plan):
@@ -297,7 +297,7 @@ class TestEach:
         assert ran == ["a", "b", "b"]
 
     def test_lists_must_be_found(self) -> None:
-        """P-2: without exactly one list of the items, or with more that is needed, there is no each."""
+        """P-2: without exactly one list of the items, or with more required fields, it is an error."""
 
         def note(plan: Plan) -> Result: ...
 

@@ -1,4 +1,4 @@
-"""Agent nodes over litellm, against a real server on loopback."""
+"""Agent nodes over litellm, with a real server on loopback."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def runtime(url: str, *tools: object) -> FlowRuntime:
 class TestOverTheWire:
     @pytest.mark.slow
     async def test_structured(self, monkeypatch) -> None:
-        """P-130, P-139: without tools the provider is sent the output's schema, strict, and no tools."""
+        """P-130, P-139: without tools the request has the output's schema, strict, and no tools."""
         monkeypatch.setenv("OPENAI_API_KEY", "k")
         with OpenAIServer([says('{"answer":', ' "42"}')]) as server:
             url = f"openai://gpt-4o?base_url={server.base_url}"
@@ -39,7 +39,7 @@ class TestOverTheWire:
         assert schema["schema"]["additionalProperties"] is False
 
     async def test_tools(self, monkeypatch) -> None:
-        """P-124, P-131: with tools, which litellm can send, those and the exit are sent, last."""
+        """P-124, P-131: with tools the request has those, and the exit as the last one."""
         monkeypatch.setenv("OPENAI_API_KEY", "k")
         first = [begins_call(0, "c1", "echo", '{"text": "hi"}'), *ends("tool_calls")]
         second = [begins_call(0, "c2", "submit", '{"answer": "42"}'), *ends("tool_calls")]

@@ -1,4 +1,4 @@
-"""An independent model of flows: nodes are tuples, live states a list. Slow, and short enough to be read.
+"""An independent model of flows: nodes are tuples, live states a list; slow, but short.
 
 `("W", a, b)`, `("E", a, b, c)`, `("F", a, b, c)` and `("J", b, c, d)`.
 """
@@ -37,7 +37,7 @@ def ready(nodes: Sequence[Plain], live: Sequence[str]) -> Plain | None:
 
 
 def step(nodes: Sequence[Plain], live: Sequence[str], branch: int) -> list[str] | str:
-    """The live states after a step, or how it ends: what would be lost, who waits, or that it is done."""
+    """Return the live states after a step, or the end: the lost state, the waiting states, or done."""
     node = ready(nodes, live)
     if node is None:
         stuck = [key for key in live if any(key in inputs(node) for node in nodes)]
@@ -52,7 +52,7 @@ def step(nodes: Sequence[Plain], live: Sequence[str], branch: int) -> list[str] 
 
 
 def everything(nodes: Sequence[Plain], entry: str) -> dict[str, int]:
-    """How a run may end, each with the fewest steps taken before; -1 for joins, if they fire."""
+    """Return the possible ends of a run with the fewest steps before; -1 for joins that can fire."""
     ends: dict[str, int] = {}
     depth = 0
     seen: set[tuple[str, ...]] = set()
@@ -78,7 +78,7 @@ def everything(nodes: Sequence[Plain], entry: str) -> dict[str, int]:
 
 
 def sound(nodes: Sequence[Plain], entry: str) -> bool:
-    """Whether each node by itself, and all paths, are as the rules want them."""
+    """Return whether each node and all paths satisfy the rules."""
     keys = [key for node in nodes for key in inputs(node)]
     if len(set(keys)) < len(keys) or entry not in keys:
         return False
@@ -117,7 +117,7 @@ any_nodes = st.lists(any_node, max_size=5)
 
 @st.composite
 def grown(draw: st.DrawFn) -> list[Plain]:
-    """Nodes of a flow from `S` that grew from its entry, so that most of them are sound."""
+    """Nodes of a flow that is grown from its entry `S`, so that most flows are sound."""
     nodes: list[Plain] = []
     open_keys, made = ["S"], iter(f"K{n}" for n in range(99))
     for _ in range(draw(st.integers(1, 7))):
@@ -141,7 +141,7 @@ def grown(draw: st.DrawFn) -> list[Plain]:
             nodes.append((kind, key, left, right))
             taken = {"Z", *(key for node in nodes for key in inputs(node))}
             open_keys += [new for new in (left, right) if new not in taken]
-    # What is open is brought together, in one of the two ways.
+    # Open branches are merged in one of the two ways.
     while len(open_keys) > 1 and draw(st.booleans()):
         nodes.append(("J", open_keys.pop(0), open_keys.pop(0), new := next(made)))
         open_keys.append(new)

@@ -1,4 +1,4 @@
-"""Agents for tests: a factory that answers from a script, and the shortest flow around an agent."""
+"""Agents for tests: a factory with scripted answers, and the shortest flow around an agent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Final(BaseModel):
 
 
 class Script:
-    """A factory whose clients all share one script; `options` are those it was asked for."""
+    """A factory whose clients share one script; `options` are the requested ones."""
 
     def __init__(self, *replies: Reply) -> None:
         self.model = ScriptedModel(replies)
@@ -49,7 +49,7 @@ class Script:
 
     @property
     def said(self) -> list[tuple[Message, ...]]:
-        """The messages of each model call."""
+        """Return the messages of each model call."""
         return [request.messages for request in self.model.requests]
 
 
@@ -72,7 +72,7 @@ async def ask2(ctx: Context) -> str:
 
 
 def agent(*tools: Tool, model: str | Model = URL, **settings: object) -> type[AgentNode]:
-    """An agent from X to Answer."""
+    """Return an agent from X to Answer."""
     made = AgentConfig("Be brief.", model, tools, **settings)
 
     class Made(AgentNode[X, Answer]):
@@ -86,12 +86,12 @@ def flow_of(node: type[AgentNode]) -> Flow:
 
 
 def running(script: Script, *tools: Tool, gate: object = None, **settings: object) -> FlowRuntime:
-    """A run of the one agent."""
+    """Return a run of the one agent."""
     return FlowRuntime(flow_of(agent(*tools, **settings)), X(), factory=script, gate=gate)
 
 
 def results(messages: Sequence[Message]) -> list[str]:
-    """The results of tools, as the model reads them."""
+    """Return the results of tools, as the model reads them."""
     return [message.text for message in messages if isinstance(message, ToolMessage)]
 
 

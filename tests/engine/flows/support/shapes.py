@@ -21,12 +21,12 @@ CTX = Context()
 
 @cache
 def M(name: str) -> type[BaseModel]:  # noqa: N802 - the notation
-    """The model of a state."""
+    """Return the model of a state."""
     return create_model(name, __module__=f"made.{name}", val=(int, ...))
 
 
 def typed(function: Callable[..., object], gives: object, **takes: type[BaseModel]) -> object:
-    """`function` with these annotations."""
+    """Return `function` with these annotations."""
     function.__annotations__ = {**takes, "ctx": Context, "return": gives}
     function.__name__ = f"of_{'_'.join(model.__name__ for model in takes.values())}"
     return function
@@ -40,7 +40,7 @@ def W(a: str, b: str, number: Number = lambda n: n) -> Adds:  # noqa: N802
 
 
 def E(a: str, *branches: str, left: Callable[[int], object] = lambda n: n % 2 == 0) -> Adds:  # noqa: N802
-    """Goes left for an even number; `left` gives whether, or the number of the branch."""
+    """Add an either that goes left for an even number; `left` decides, or gives the branch's number."""
     union: object = M(branches[0])
     for branch in branches[1:]:
         union = union | M(branch)
@@ -79,7 +79,7 @@ def builder(a: str, z: str, *nodes: Adds) -> FlowBuilder:
 
 
 def flow(a: str, z: str, *nodes: Adds) -> type[Flow]:
-    """A flow class from `a` to `z`."""
+    """Return a flow class from `a` to `z`."""
 
     def build(cls, g):
         for add in nodes:
@@ -91,7 +91,7 @@ def flow(a: str, z: str, *nodes: Adds) -> type[Flow]:
 
 
 async def trace(flow: object, val: int) -> tuple[list[str], int]:
-    """The live states before each step until it is done, and the output."""
+    """Return the live states before each step until it is done, and the output."""
     runtime = FlowRuntime(flow, flow.draft().takes.type(val=val))
     seen = [shown(runtime)]
     while True:

@@ -1,4 +1,4 @@
-"""Backups of a journal: whole, made while somebody writes, and good to go on with."""
+"""Backups of a journal: complete, made while a writer writes, and usable as a journal."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def said(text: str) -> MessageAdded:
 
 class TestBackup:
     def test_while_a_writer_goes_on(self, tmp_path: Path) -> None:
-        """It has everything up to one moment, and a journal that goes on from it has a whole chain."""
+        """A backup has all events up to one moment, and a restored backup continues its chain."""
         wrote, stop = threading.Event(), threading.Event()
         with Journal.open(tmp_path / "a.db") as journal:
             journal.write("s", opening(), said("first"))
@@ -51,7 +51,7 @@ class TestBackup:
         assert check_file(tmp_path / "b1.db").missing == 0
 
     def test_takes_the_logs_along(self, tmp_path: Path) -> None:
-        """Logs of freezes and passkeys come too, and only their owner reads any of it."""
+        """The backup includes the logs of freezes and passkeys, and only its owner can read the files."""
         with Journal.open(tmp_path / "a.db") as journal:
             journal.write("s", opening())
         (tmp_path / "a.db.freeze").write_text("{}\n")
@@ -61,7 +61,7 @@ class TestBackup:
             assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
 
     def test_writes_over_nothing(self, tmp_path: Path) -> None:
-        """A target that is there stays as it is, and so does one whose log is there."""
+        """A backup overwrites neither an existing target nor an existing log of the target."""
         with Journal.open(tmp_path / "a.db") as journal:
             journal.write("s", opening())
         (tmp_path / "b.db").write_text("mine")
@@ -73,7 +73,7 @@ class TestBackup:
 
     @pytest.mark.parametrize("log", ["-wal", "-shm", "-journal"])
     def test_beside_what_another_file_left(self, tmp_path: Path, log: str) -> None:
-        """A log of SQLite of the target's name would be written into the backup, so there is none."""
+        """A backup is refused if a leftover SQLite log has the target's name: SQLite would apply it."""
         with Journal.open(tmp_path / "a.db") as journal:
             journal.write("s", opening())
         (tmp_path / f"b.db{log}").write_text("of a file that is gone")
@@ -82,7 +82,7 @@ class TestBackup:
         assert not (tmp_path / "b.db").exists()
 
     def test_of_a_broken_chain_is_none(self, tmp_path: Path) -> None:
-        """A journal that was changed behind its back is not backed up as if it were whole."""
+        """A journal that was tampered with is not backed up."""
         from tests.engine.history.support.keeping import tamper
 
         with Journal.open(tmp_path / "a.db") as journal:

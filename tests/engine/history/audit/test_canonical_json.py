@@ -1,4 +1,4 @@
-"""Canonical JSON: one text for one value."""
+"""Canonical JSON: each value has exactly one text."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ JSON = st.recursive(
 
 
 def of_text(text: str) -> str:
-    """By the quick way where that is taken, and by the other in any case."""
+    """Return the canonical text; if the quick path applies, check that it gives the same text."""
     slow = canonical(json.loads(text))
     try:
         quick = common(orjson.loads(text))
@@ -38,7 +38,7 @@ def of_text(text: str) -> str:
 class TestLine:
     @given(JSON | st.integers() | st.floats() | st.text(st.characters(exclude_categories=[])))
     def test_is_the_canonical_text(self, value: object) -> None:
-        """A line is as if it were written slowly, whatever is in it, and raises where that does."""
+        """A line is the canonical text of any value, and raises the same errors."""
         shown = {"a": value, "b": [value]}
         body = json.dumps(shown)
         try:
@@ -53,7 +53,7 @@ class TestLine:
 class TestCanonical:
     @given(JSON)
     def test_is_rfc_8785(self, value: object) -> None:
-        """What I-JSON can hold has the text that another implementation of RFC 8785 gives it."""
+        """A value that I-JSON allows has the same text as with another implementation of RFC 8785."""
         expected = rfc8785.dumps(value).decode()  # pyright: ignore[reportArgumentType]
         assert canonical(value) == expected  # pyright: ignore[reportArgumentType]
         assert of_text(json.dumps(value)) == expected
@@ -78,34 +78,34 @@ class TestCanonical:
         ],
     )
     def test_numbers(self, number: float, text: str) -> None:
-        """Numbers are written as ECMAScript writes them, read from a text or not."""
+        """Numbers are written as ECMAScript writes them, whether or not they were parsed from text."""
         assert canonical(number) == text
         assert of_text(repr(number)) == text
 
     def test_keys_in_utf16_order(self) -> None:
-        """Keys are sorted by UTF-16 code units, where a character beyond the first plane comes early."""
+        """Keys are sorted by UTF-16 code units, so characters beyond the first plane sort early."""
         value = {"\ue000": 1, "\U0001f600": 2, "a": 3}
         assert of_text(json.dumps(value)) == '{"a":3,"\U0001f600":2,"\ue000":1}'
 
     @pytest.mark.parametrize("text", ["12345678901234567890", "-9007199254740993"])
     def test_long_integers_keep_their_digits(self, text: str) -> None:
-        """Beyond 2^53 two integers that are one double stay two."""
+        """Two integers beyond 2^53 that round to the same double keep different texts."""
         assert of_text(text) == text
         assert of_text(f"[0.5,{text}]") == f"[0.5,{text}]"
 
     @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
     def test_no_numbers(self, value: float) -> None:
-        """What no JSON text may hold, but a tool's input can, has a text all the same."""
+        """NaN and infinities, which JSON forbids but a tool's input can have, have a text nonetheless."""
         assert canonical(value) == json.dumps(value) == of_text(json.dumps(value))
 
     def test_the_quick_way_is_taken(self) -> None:
-        """What events are made of goes the quick way, however their ids and texts look."""
+        """The content of a typical event takes the quick path, whatever its ids and texts look like."""
         text = (
             '{"call_id":"call_1e5f:1.0","seconds":0.25,"at":1790000000123,"text":"über 7e3","n":[1,-2.5]}'
         )
         assert common(orjson.loads(text)) == canonical(json.loads(text)).encode()
 
     def test_not_unicode(self) -> None:
-        """Half a character has no bytes, so no hash."""
+        """A lone surrogate cannot be encoded, so it cannot be hashed."""
         with pytest.raises(UnicodeEncodeError):
             of_text('"\\ud800"').encode()

@@ -1,4 +1,4 @@
-"""A whole journal copied from a file into PostgreSQL and back."""
+"""Copying a complete journal from a file into PostgreSQL and back."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ pytestmark = pytest.mark.sqlite("from a file into a database")
 
 @pytest.fixture
 def source(tmp_path: Path) -> Path:
-    """A journal with sessions of all kinds, one that was pruned, and a freeze."""
+    """A journal with sessions of all kinds, a pruned session, and a freeze."""
     path = usual(tmp_path / "source.db")
     recorded_at(path, NOW.replace(year=2020), "old")
     prune(path, before=to_ms(NOW.replace(year=2021)), by="maria", at=to_ms(NOW), key=tmp_path / "k.pem")
@@ -43,14 +43,14 @@ def source(tmp_path: Path) -> Path:
 
 
 def links(place: Location, session: str) -> list[tuple[object, ...]]:
-    """All of a session's rows but their cursors."""
+    """Return all rows of a session without their cursors."""
     with reading(place) as connection:
         rows = connection.execute(SELECT_LINKED, (session, -1, ALL_ROWS)).fetchall()
     return [tuple(row[1:]) for row in rows]
 
 
 def check_same(one: Location, other: Location) -> None:
-    """Both have the same, and nothing is wrong with it."""
+    """Check that both journals have the same content and that the copy is intact."""
     listed = [open_reader(place).sessions(None) for place in (one, other)]
     assert listed[0] == listed[1]
     for summary in listed[0]:
@@ -65,7 +65,7 @@ def check_same(one: Location, other: Location) -> None:
 
 class TestCopy:
     def test_there_and_back(self, source: Path, postgresql: PostgresLocation, tmp_path: Path) -> None:
-        """All of a journal is in the copy, and in the copy of that."""
+        """The copy has all content of the journal, and so has a copy of the copy."""
         copied = copy_journal(source, postgresql)
         assert (copied.sessions, copied.stubs, copied.lines) == (4, 1, {"freeze": 1, "keys": 0})
         check_same(source, postgresql)
@@ -75,7 +75,7 @@ class TestCopy:
 
     @pytest.mark.slow
     def test_goes_on(self, source: Path, postgresql: PostgresLocation) -> None:
-        """A server takes a session of the copy and adds to its chain."""
+        """A server resumes a session of the copy and extends its chain."""
         copy_journal(source, postgresql)
         with Journal.open(postgresql) as journal:
             journal.write("docs-writer-77c0", SessionStatus(status="running"))
@@ -84,7 +84,7 @@ class TestCopy:
 
     @pytest.mark.slow
     def test_beside_other_sessions(self, source: Path, postgresql: PostgresLocation) -> None:
-        """A journal that has others takes them in."""
+        """A journal that already has other sessions accepts the copied ones."""
         recorded_at(postgresql, NOW, "other")
         copy_journal(source, postgresql)
         assert len(verdicts(postgresql)) == 5
@@ -94,7 +94,7 @@ class TestCopy:
     def test_after_the_last_server_was_killed(
         self, source: Path, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A server that has not said that it ended, and renews no lease, keeps nobody from copying."""
+        """A server that was killed and whose lease expired does not prevent copying."""
         monkeypatch.setattr(schema, "SILENT_SECONDS", 0.3)
         copy_journal(source, postgresql)
         with reading(postgresql) as connection:
@@ -106,7 +106,7 @@ class TestCopy:
     def test_a_name_that_a_database_cannot_store(
         self, postgresql: PostgresLocation, tmp_path: Path
     ) -> None:
-        """Names with NUL are what the events say in a file again, and no sign of a change anywhere."""
+        """Names with NUL are restored in the file from the events, and are never reported as a change."""
         source, back = tmp_path / "source.db", tmp_path / "back.db"
         recorded_at(source, NOW.replace(year=2020), "old", opening(agent="o\0ld"))
         prune(source, before=to_ms(NOW.replace(year=2021)), by="m", at=to_ms(NOW), key=tmp_path / "k.pem")
@@ -120,7 +120,7 @@ class TestCopy:
 
 class TestRefused:
     def test_what_is_there(self, source: Path, postgresql: PostgresLocation) -> None:
-        """A target with one of the sessions is left as it is."""
+        """A target that already has one of the sessions stays unchanged."""
         recorded_at(postgresql, NOW, "docs-writer-77c0")
         with pytest.raises(JournalError, match="has, or had, session 'docs-writer-77c0'"):
             copy_journal(source, postgresql)
@@ -129,21 +129,21 @@ class TestRefused:
 
     @pytest.mark.slow
     def test_a_pruned_session(self, source: Path, postgresql: PostgresLocation) -> None:
-        """Nor does a session come back that was pruned there."""
+        """A session that was pruned in the target is not copied back."""
         copy_journal(source, postgresql)
         with pytest.raises(JournalError, match="has, or had, session"):
             copy_journal(source, postgresql)
 
     @pytest.mark.slow
     def test_a_broken_chain(self, source: Path, postgresql: PostgresLocation) -> None:
-        """A journal that is not intact is not copied, because the copy would pass for the record."""
+        """A journal that is not intact is not copied, because the copy would look genuine."""
         tamper(source, "UPDATE event SET at = at + 1 WHERE session = 'docs-writer-77c0' AND seq = 2")
         with pytest.raises(JournalError, match="'docs-writer-77c0' is not intact"):
             copy_journal(source, postgresql)
         assert verdicts(postgresql) == {}
 
     def test_missing_events(self, source: Path, postgresql: PostgresLocation) -> None:
-        """A copy is numbered anew, and would not show what the source lacks."""
+        """A journal that lacks events is refused: the copy is renumbered and would hide the gap."""
         tamper(
             source,
             "DELETE FROM event WHERE session = 'reader-3c'",
@@ -154,7 +154,7 @@ class TestRefused:
 
     @pytest.mark.slow
     def test_another_log(self, source: Path, postgresql: PostgresLocation) -> None:
-        """Two logs are not joined: the chain of that of keys would break."""
+        """Two logs are not merged, because that would break the chain of the key log."""
         Journal.open(postgresql).close()
         line_log(postgresql, "freeze").append("{}")
         with pytest.raises(JournalError, match="has its own log of freeze"):
@@ -163,7 +163,7 @@ class TestRefused:
     @pytest.mark.slow
     @pytest.mark.slow
     def test_while_it_is_written(self, source: Path, postgresql: PostgresLocation) -> None:
-        """A journal that goes on meanwhile would end in two ways."""
+        """A source that is being written is refused, because it and the copy would diverge."""
         with Journal.open(source), pytest.raises(JournalError, match="is in use by"):
             copy_journal(source, postgresql)
         copy_journal(source, postgresql)
@@ -172,7 +172,7 @@ class TestRefused:
             copy_journal(postgresql, other)
 
     def test_into_itself(self, source: Path) -> None:
-        """One journal is no copy."""
+        """A journal cannot be copied into itself, however its path is written."""
         with pytest.raises(JournalError, match="into itself"):
             copy_journal(source, source.parent / "." / ".." / source.parent.name / source.name)
 
@@ -181,7 +181,7 @@ class TestCommand:
     def test_says_what_it_did(
         self, source: Path, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """The command names what was copied, and that it was checked."""
+        """The command reports the number of copied items and the target."""
         assert main(["journal", "copy", str(source), str(postgresql)]) == 0
         out = capsys.readouterr().out
         assert out.startswith("Copied 4 sessions, ")
@@ -190,7 +190,7 @@ class TestCommand:
         assert "Nothing was copied; name another journal." in capsys.readouterr().err
 
     def test_refuses_other_databases(self, source: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """A URL of another kind is an error that says what can be named, without its password."""
+        """A URL of another kind gives an error that lists the accepted ones, without the password."""
         with pytest.raises(SystemExit):
             main(["journal", "copy", str(source), "mysql://ada:hunter2@db/lock"])
         said = capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""A session in a file of its own: whole, checkable without the journal, and nothing secret in it."""
+"""A session in its own file: complete, verifiable without the journal, and without secrets."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def database(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def lines(database: Path) -> list[str]:
-    """Its export, masked."""
+    """The masked export of `s1`."""
     return exported(database)
 
 
@@ -93,7 +93,7 @@ def read(folder: Path, lines: Sequence[str]) -> Export:
 
 
 def changed(lines: Sequence[str], seq: int, change: Callable[[dict[str, object]], object]) -> list[str]:
-    """`lines` where one event's line, or the heading with number 0, is another object."""
+    """Return `lines` with a changed object in the line of one event, or in the heading (number 0)."""
     line = json.loads(lines[seq])
     change(line)
     return [*lines[:seq], canonical(line), *lines[seq + 1 :]]
@@ -103,7 +103,7 @@ class TestRoundTrip:
     @pytest.mark.parametrize("mask", [MASK, None])
     @pytest.mark.sqlite("the bytes of its file")
     def test_byte_for_byte(self, database: Path, tmp_path: Path, mask: object) -> None:
-        """Exported, checked without the journal, imported and exported again it is the same file."""
+        """A session that is exported, checked, imported and exported again gives the same file."""
         before = exported(database, mask=mask)  # pyright: ignore[reportArgumentType]
         database.unlink()
         export = read(tmp_path, before)
@@ -117,7 +117,7 @@ class TestRoundTrip:
 
     @pytest.mark.parametrize("odd", ODD, ids=repr)
     def test_odd_values(self, tmp_path: Path, odd: object) -> None:
-        """What JSON cannot hold, digits beyond a double's and characters beyond 16 bits all survive."""
+        """Values that JSON cannot hold, long integers and characters beyond 16 bits all survive."""
         database, target = tmp_path / "odd.db", tmp_path / "target.db"
         call = decided("c", "t", input={"value": odd, "\U0001f511": "x"})
         recorded_at(database, NOW, "s1", opening(), call, result("c", "t"))
@@ -133,7 +133,7 @@ class TestRoundTrip:
 
     @pytest.mark.slow
     def test_any_recording(self, tmp_path_factory: pytest.TempPathFactory) -> None:
-        """LAW: whatever was recorded, an import of its export exports the same, and verifies."""
+        """LAW: an import of the export of any recording verifies and exports the same lines."""
         folder = tmp_path_factory.mktemp("law")
         source, target = folder / "source.db", folder / "target.db"
         numbers = itertools.count()
@@ -166,7 +166,7 @@ class TestRoundTrip:
         law()
 
     def test_a_masked_import_hides_no_more_and_no_less(self, database: Path, tmp_path: Path) -> None:
-        """A masked session that is exported from where it was imported has the same masks."""
+        """A masked session has the same masks when it is exported from the journal that imported it."""
         target = tmp_path / "target.db"
         import_session(read(tmp_path, exported(database)), target, target.with_suffix(".pem"))
         assert exported(target, mask=None) == exported(target) == exported(database)
@@ -174,13 +174,13 @@ class TestRoundTrip:
 
 class TestMasks:
     def test_only_what_is_secret(self, lines: list[str]) -> None:
-        """Masked events have no salt but the hash of their content; the others can be checked wholly."""
+        """Masked events have a content hash instead of a salt; the other events can be checked fully."""
         assert SECRET not in "".join(lines)
         for seq, line in enumerate(map(json.loads, lines[1:]), 1):
             assert ("salt" in line, "content" in line) == (seq not in MASKED, seq in MASKED)
 
     def test_masked_text_is_only_bound(self, lines: list[str], tmp_path: Path) -> None:
-        """What stands for masked content is not what was hashed: it is told as masked, not as whole."""
+        """Changed text of masked content is no fault: the event counts as masked, not as verified."""
 
         def other(line: dict[str, object]) -> None:
             line["body"] = {**line["body"], "text": "Something else"}  # pyright: ignore[reportGeneralTypeIssues]
@@ -206,7 +206,7 @@ class TestMasks:
     def test_changed_body(
         self, lines: list[str], tmp_path: Path, seq: int, body: dict[str, object]
     ) -> None:
-        """A fact of any event, masked or not, and content that is not masked are held to the hash."""
+        """Facts of all events, and content of events without masks, are covered by the hash."""
         new = changed(lines, seq, lambda line: line.update(body={**line["body"], **body}))  # pyright: ignore[reportGeneralTypeIssues]
         fault = read(tmp_path, new).check.fault
         assert fault is not None
@@ -228,19 +228,19 @@ class TestMasks:
     def test_changed_line(
         self, lines: list[str], tmp_path: Path, seq: int, change: dict[str, object]
     ) -> None:
-        """So are an event's time, its session and its hashes."""
+        """An event's time, session and hashes are covered by the hash as well."""
         fault = read(tmp_path, changed(lines, seq, lambda line: line.update(change))).check.fault
         assert fault is not None
         assert (fault.seq, fault.kind) == (seq, "changed")
 
     def test_a_line_that_follows_another(self, lines: list[str], tmp_path: Path) -> None:
-        """The hash of the line before, which a reader follows, is the one that was hashed."""
+        """A changed hash of the previous line is reported."""
         fault = read(tmp_path, changed(lines, 5, lambda line: line.update(prev="1" * 64))).check.fault
         assert fault is not None
         assert (fault.seq, fault.message) == (5, "line 6 does not follow the line before it")
 
     def test_what_a_newer_version_wrote(self, tmp_path: Path) -> None:
-        """Unknown facts stay, so that they can be checked; unknown content may be secret, so it goes."""
+        """Unknown facts stay and can be checked; unknown content may be secret, so it is masked."""
         text = json.dumps(
             {"type": "session.status", "status": "idle", "weight": 7, "output": {"pin": "0000-1111"}}
         )
@@ -274,9 +274,9 @@ class TestFaults:
     def test_lines(
         self, lines: list[str], tmp_path: Path, order: list[int], seq: int, kind: str, message: str
     ) -> None:
-        """Lines that were removed, inserted or moved are told by the number of the event."""
+        """Removed, inserted and moved lines are reported with the number of the event."""
         new = [lines[0], *(lines[n] for n in order)]
-        if kind in ("inserted", "reordered", "changed"):  # their numbers are made to look right
+        if kind in ("inserted", "reordered", "changed"):  # renumbered, so that the numbers look right
             new = [lines[0], *(canonical({**json.loads(x), "seq": n}) for n, x in enumerate(new[1:], 1))]
         fault = read(tmp_path, new).check.fault
         assert fault is not None
@@ -295,14 +295,14 @@ class TestFaults:
     def test_heading(
         self, lines: list[str], tmp_path: Path, change: dict[str, object], seq: int, message: str
     ) -> None:
-        """The heading says what follows it."""
+        """A heading that does not match the lines after it is reported."""
         fault = read(tmp_path, changed(lines, 0, lambda line: line.update(change))).check.fault
         assert fault is not None
         assert fault.seq == seq
         assert message in fault.message
 
     def test_cut_off_within_a_line(self, lines: list[str], tmp_path: Path) -> None:
-        """A file that ends within a line is told by that line."""
+        """A file that ends within a line is reported with the number of that line."""
         file = saved(tmp_path / "cut.jsonl", lines)
         file.write_bytes(file.read_bytes()[:-40])
         with pytest.raises(ExportError, match=r"cut\.jsonl:11: .*cut off; export the session again"):
@@ -321,7 +321,7 @@ class TestFaults:
         ],
     )
     def test_no_export(self, tmp_path: Path, content: bytes, message: str) -> None:
-        """Another kind of file is named, with how to make one of this kind."""
+        """A file of another kind gives an error with its name and the way to make an export."""
         file = tmp_path / "file.jsonl"
         file.write_bytes(content)
         with pytest.raises(ExportError, match=message) as caught:
@@ -329,7 +329,7 @@ class TestFaults:
         assert "file.jsonl" in str(caught.value)
 
     def test_not_readable(self, tmp_path: Path) -> None:
-        """A file that is not there, and a directory, are told as such."""
+        """The error for a missing file or a directory has the system's reason."""
         with pytest.raises(ExportError, match="No such file"):
             read_export(tmp_path / "none.jsonl")
         with pytest.raises(ExportError, match="Is a directory"):
@@ -351,14 +351,14 @@ class TestFaults:
     @pytest.mark.parametrize("mask", [MASK, None])
     @pytest.mark.sqlite("columns hold values of any type")
     def test_a_damaged_journal(self, database: Path, change: str, mask: object) -> None:
-        """An event that cannot be exported is named, with where to look."""
+        """An event that cannot be exported is named, with the command that finds the cause."""
         tamper(database, f"UPDATE event SET {change} WHERE seq = 4")
         with pytest.raises(ValueError, match=r"Event 4 of session 's1' cannot be read.*history verify"):
             exported(database, mask=mask)  # pyright: ignore[reportArgumentType]
 
 
 def table(database: Path, session: str = "s1", *, masked: bool = True) -> list[dict[str, str]]:
-    """A session's table as a program reads it."""
+    """Return a session's CSV table as a program reads it."""
     lines = list(as_csv(linked_events(database, session), MASK if masked else None))
     assert not any(line.endswith(("\r", "\n")) for line in lines)
     text = "".join(f"{line}\n" for line in lines)
@@ -367,7 +367,7 @@ def table(database: Path, session: str = "s1", *, masked: bool = True) -> list[d
 
 class TestCsv:
     def test_a_record_for_each_event(self, database: Path) -> None:
-        """Every event has a record with its number, its time and what came of it."""
+        """Every event has a record with its number, time and outcome."""
         found = table(database)
         assert tuple(found[0]) == COLUMNS
         assert [row["seq"] for row in found] == [str(n) for n in range(1, len(BODIES) + 1)]
@@ -380,7 +380,7 @@ class TestCsv:
         assert [row["hash"] for row in found] == [json.loads(x)["hash"] for x in exported(database)[1:]]
 
     def test_who_edited_a_call(self, tmp_path: Path) -> None:
-        """G-75: an edited call's row has who edited it and what the agent had asked for, both masked."""
+        """G-75: the row of an edited call has the editor and the original input, both masked."""
         database = tmp_path / "journal.db"
         wanted: dict[str, JsonValue] = {"env": "prod", "password": SECRET}
         runs: dict[str, JsonValue] = {"env": "staging", "password": SECRET}
@@ -417,7 +417,7 @@ class TestCsv:
         assert SECRET in str(table(database, masked=False)[3])
 
     def test_masked_unless_asked(self, database: Path) -> None:
-        """Secrets are in the table only if somebody asked for them."""
+        """The table has secrets only if they were requested."""
         assert SECRET not in str(table(database))
         assert str(table(database, masked=False)).count(SECRET) == 2
 
@@ -439,7 +439,7 @@ class TestCsv:
         ],
     )
     def test_no_cell_is_a_formula(self, tmp_path: Path, text: str) -> None:
-        """What a spreadsheet would compute begins with an apostrophe, in every column."""
+        """Text that a spreadsheet would evaluate gets an apostrophe in front, in every column."""
         database = tmp_path / "journal.db"
         bodies: list[EventBody] = [
             opening(agent=text, opened_by=text),
@@ -460,7 +460,7 @@ class TestCsv:
     @settings(max_examples=examples(50), deadline=None)
     @given(text=st.text(alphabet=st.sampled_from("a,;\"'\n\r\t \u2028\x00é"), min_size=1))
     def test_any_text(self, text: str) -> None:
-        """Commas, quotes and newlines come out of a reader of CSV as they went in."""
+        """A CSV reader returns commas, quotes and newlines unchanged."""
         body = MessageAdded(role="user", text=text).model_dump_json()
         event = LinkedEvent(ChainPosition("s", 1, 0), "message", body, bytes(16), None, bytes(32))
         records = "".join(f"{line}\n" for line in as_csv([event, event], None))
@@ -473,7 +473,7 @@ class TestCsv:
 
 class TestMessages:
     async def talk(self, tmp_path: Path, *, compact: bool) -> tuple[ScriptedModel, list[object]]:
-        """What a model was sent in a session with a blocked call, and the exported conversation."""
+        """Return the model after a session with a blocked call, and the exported conversation."""
         shop = Shop()
         model = ScriptedModel(
             [C(rm={}), C(test={}, rm={}), T("tested"), T("In short: tested."), T("again")]
@@ -498,7 +498,7 @@ class TestMessages:
 
     @pytest.mark.parametrize("compact", [False, True])
     async def test_what_the_model_was_sent(self, tmp_path: Path, compact: bool) -> None:
-        """The conversation is, but for instructions and the last answer, what its model was last sent."""
+        """The conversation, but for instructions and the last answer, equals the model's last request."""
         model, log = await self.talk(tmp_path, compact=compact)
         request = model.requests[-1]
         sent = wire_messages(ModelRequest(messages=request.messages))
@@ -508,17 +508,17 @@ class TestMessages:
         assert ("<summary>" in json.dumps(log)) == compact
 
     def test_masked(self, database: Path) -> None:
-        """Masked events make a conversation without their secrets."""
+        """The conversation of masked events has no secrets."""
         events = list(open_reader(database).events("s1"))
         assert SECRET in json.dumps(message_log(events))
         assert SECRET not in json.dumps(message_log(map(Redaction().event, events)))
 
 
 class TestChangedByPeople:
-    """All that people change in one session: an edit, a grant, a switch, a name that looks alike."""
+    """All changes by operators in one session: an edit, a grant, a switch and a lookalike name."""
 
     async def session(self, tmp_path: Path) -> Path:
-        """A journal of a session in which people changed much, with a secret wherever one may stand."""
+        """A journal of a session in which operators changed much, with secrets in all possible places."""
         database = tmp_path / "hub.db"
         hub = Hub.open(database)
         try:
@@ -550,7 +550,7 @@ class TestChangedByPeople:
         return database
 
     async def test_all_of_it_masked(self, tmp_path: Path) -> None:
-        """Record, table and conversation have every edit, grant, switch and name, and no secret."""
+        """Record, table and conversation have every edit, grant, switch and name, but no secret."""
         database = await self.session(tmp_path)
         lines = list(as_jsonl("robin-1", linked_events(database, "robin-1"), MASK))
         rows = table(database, "robin-1")

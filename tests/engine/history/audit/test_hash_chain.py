@@ -1,4 +1,4 @@
-"""The hash of an event, by its definition: whichever quick way its JSON allows, it is the same."""
+"""The hash of an event equals its definition, whichever quick path the JSON of the event allows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ BODIES = st.dictionaries(st.sampled_from(("input", "text", "tool", "cost", "n", 
 
 
 def by_definition(text: str) -> bytes:
-    """What `event_hash` says it is, of the canonical JSON of the whole envelope."""
+    """Compute the hash of `event_hash` by its definition: over the canonical JSON of the envelope."""
     members = json.loads(text)
     content = {name: members.pop(name) for name in sorted(CONTENT & members.keys())}
     envelope = {
@@ -56,7 +56,7 @@ def by_definition(text: str) -> bytes:
 class TestLink:
     @given(BODIES, st.booleans())
     def test_is_what_is_defined(self, body: dict[str, object], escaped: bool) -> None:
-        """An event's hash is that of its canonical envelope, whatever its body holds."""
+        """An event's hash is the hash of its canonical envelope, whatever its body holds."""
         text = json.dumps(body, ensure_ascii=escaped)
         assert event_hash_of_body(PLACE, text, SALT, PREV) == by_definition(text)
 
@@ -77,20 +77,20 @@ class TestLink:
         ],
     )
     def test_numbers_as_texts_have_them(self, number: str) -> None:
-        """A number is hashed as its canonical text, however the body writes it."""
+        """A number is hashed as its canonical text, whatever its form in the body."""
         text = f'{{"cost":{number},"input":{{"n":[{number}]}}}}'
         assert event_hash_of_body(PLACE, text, SALT, PREV) == by_definition(text)
 
     @pytest.mark.parametrize("escaped", [True, False])
     def test_the_order_of_names(self, escaped: bool) -> None:
-        """Names are ordered by their UTF-16, which is another order than that of their UTF-8."""
+        """Names are ordered by their UTF-16 code units, not by their UTF-8 bytes."""
         names = ["\U0001f680", "\ue000", "a"]
         for body in ({"input": dict.fromkeys(names, 1)}, dict.fromkeys(names, 1)):
             text = json.dumps(body, ensure_ascii=escaped)
             assert event_hash_of_body(PLACE, text, SALT, PREV) == by_definition(text)
 
     def test_in_two_steps(self) -> None:
-        """Who has only the content's hash comes to the same hash of the event."""
+        """The hash of the content is sufficient to compute the hash of the event."""
         text = '{"input":{"command":"ls"},"tool":"bash"}'
         content = content_hash(text, SALT)
         assert event_hash(PLACE, text, content, PREV) == event_hash_of_body(PLACE, text, SALT, PREV)
@@ -98,7 +98,7 @@ class TestLink:
 
 class TestSalts:
     def test_each_is_its_own(self) -> None:
-        """Salts drawn at one go are whole, and no two are the same."""
+        """Salts that are drawn together have the full length and are all different."""
         salts = new_salts(50)
         assert [len(salt) for salt in salts] == [SALT_BYTES] * 50
         assert len(set(salts)) == 50

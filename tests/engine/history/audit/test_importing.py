@@ -1,4 +1,4 @@
-"""Sessions of another journal: taken in whole, as they were, or not at all."""
+"""Sessions of another journal: imported completely and unchanged, or not at all."""
 
 from __future__ import annotations
 
@@ -80,14 +80,14 @@ def export(lines: list[str], tmp_path: Path) -> Export:
 
 @pytest.fixture
 def used(tmp_path: Path) -> Path:
-    """A journal with a session of its own."""
+    """A journal that already has a session."""
     path = tmp_path / "used.db"
     recorded_at(path, NOW + DAY, "own")
     return path
 
 
 def chained(folder: Path, *texts: str) -> Export:
-    """An export of events with these bodies, whose chain is whole."""
+    """Return an export of events with these bodies and an intact chain."""
     events: list[LinkedEvent] = []
     prev: bytes | None = None
     for seq, text in enumerate(texts, 1):
@@ -98,7 +98,7 @@ def chained(folder: Path, *texts: str) -> Export:
 
 
 def remade(lines: Sequence[str], number: int, **change: object) -> list[str]:
-    """`lines` where the one of this number, counted from 1, has other members; `None` takes one away."""
+    """Return `lines` with changed members in line `number` (from 1); `GONE` removes a member."""
     line = {**json.loads(lines[number - 1]), **change}
     kept = {name: value for name, value in line.items() if value != "GONE"}
     return [*lines[: number - 1], canonical(kept), *lines[number:]]
@@ -106,7 +106,7 @@ def remade(lines: Sequence[str], number: int, **change: object) -> list[str]:
 
 class TestTaken:
     def test_into_a_fresh_journal(self, export: Export, tmp_path: Path) -> None:
-        """A journal that is not there yet is made, in a directory that is not there yet."""
+        """An import creates the target journal and its directory."""
         target = tmp_path / "new" / "journal.db"
         import_session(export, target, target.with_suffix(".pem"))
         check = verdicts(target)["s1"]
@@ -116,7 +116,7 @@ class TestTaken:
         assert check_file(target).missing == 0
 
     def test_into_a_used_journal(self, export: Export, used: Path) -> None:
-        """What is there stays as it is, is still whole, and goes on as before."""
+        """Existing sessions stay unchanged and intact, and can be continued."""
         before = contents(used)
         import_session(export, used, used.with_suffix(".pem"))
         after = contents(used)
@@ -129,7 +129,7 @@ class TestTaken:
         assert check_file(used).missing == 0
 
     def test_its_line(self, export: Export, used: Path, tmp_path: Path) -> None:
-        """Its line in the list is the one it had, and says that it is another journal's."""
+        """Its line in the list is unchanged, except for the mark that it is from another journal."""
         import_session(export, used, used.with_suffix(".pem"))
         select = SELECT_SESSION.replace("?", "'s1'")
         (here,), (there,) = rows(used, select), rows(tmp_path / "source.db", select)
@@ -137,7 +137,7 @@ class TestTaken:
         assert (here[-1], there[-1]) == (1, 0)
 
     def test_its_decisions(self, export: Export, used: Path) -> None:
-        """Its decisions are listed, with what is masked in them masked."""
+        """Its decisions are listed, with masked parts still masked."""
         import_session(export, used, used.with_suffix(".pem"))
         (line,) = rows(
             used, "SELECT called, verdict, \"by\", input, result FROM decision WHERE session = 's1'"
@@ -145,7 +145,7 @@ class TestTaken:
         assert line == ("deploy", "approved", "maria", 'token="[masked: 23 characters]"', "done")
 
     def test_can_be_replayed(self, export: Export, used: Path) -> None:
-        """Its events can be stepped through as if they were recorded here."""
+        """Its events can be replayed as if they had been recorded in this journal."""
         import_session(export, used, used.with_suffix(".pem"))
         replay = Replay(list(open_reader(used).events("s1")))
         replay.goto(len(BODIES))
@@ -153,7 +153,7 @@ class TestTaken:
         assert replay.state.calls["c1"].status == "done"
 
     def test_as_deep_as_it_can_be(self, tmp_path: Path) -> None:
-        """Whatever depth of input the journal can read is exported and read again."""
+        """The deepest input that the journal can read can be exported and imported."""
         value: object = 1
         for _ in range(198):
             value = [value]
@@ -169,7 +169,7 @@ class TestTaken:
         assert exported(tmp_path / "target.db", "deep") == lines
 
     def test_several(self, tmp_path: Path, used: Path) -> None:
-        """Sessions of several journals stand side by side, each with its own chain."""
+        """Sessions of several journals coexist, each with its own chain."""
         for name in ("a", "b", "c"):
             source = tmp_path / f"{name}.db"
             recorded_at(source, NOW, name)
@@ -182,7 +182,7 @@ class TestTaken:
         assert check_file(used).missing == 0
 
     def test_vouched_content(self, export: Export, used: Path) -> None:
-        """Whoever imports vouches for masked content: who changes it later is found out."""
+        """The importer vouches for masked content, so a later change to it is detected."""
         import_session(export, used, used.with_suffix(".pem"))
         check = verdicts(used)["s1"]
         assert (check.unvouched, check.keys) == (0, {public_key(used.with_suffix(".pem"))})
@@ -197,7 +197,7 @@ class TestTaken:
         assert "is not as it was imported" in fault.message
 
     def test_said_to_be_imported(self, used: Path) -> None:
-        """Who takes the salt of an own event and says that it was imported has nobody to vouch for it."""
+        """An own event without salt that is marked as imported has no vouching signature."""
         first = rows(used, "SELECT body, salt FROM event WHERE session = 'own' AND seq = 1")[0]
         kept = content_hash(first[0], first[1]).hex()
         tamper(
@@ -209,7 +209,7 @@ class TestTaken:
         assert (check.fault, check.imported, check.masked, check.unvouched) == (None, True, 1, 1)
 
     def test_masked_here_is_no_fault_but_losing_a_salt_is(self, export: Export, used: Path) -> None:
-        """Only in a session of another journal can content be masked: here it would hide a change."""
+        """Only an imported session may have masked content; elsewhere a lost salt is a fault."""
         import_session(export, used, used.with_suffix(".pem"))
         assert verdicts(used)["s1"].fault is None
         tamper(
@@ -224,7 +224,7 @@ class TestTaken:
 
 
 class TestMark:
-    """Nothing is masked in these sessions: their chain is the one of a session that was recorded here."""
+    """Sessions without masks, whose chain looks like that of a session recorded in this journal."""
 
     @pytest.fixture
     def unmasked(self, tmp_path: Path, used: Path) -> Path:
@@ -235,7 +235,7 @@ class TestMark:
         return used
 
     def test_taken_off(self, unmasked: Path) -> None:
-        """An import that is said to be recorded here is found out, and rebuilding marks it again."""
+        """Removing the mark of an import is detected, and a rebuild restores the mark."""
         check = verdicts(unmasked)["s2"]
         assert (check.fault, check.masked, check.unvouched) == (None, 0, 0)
         assert check.keys == {public_key(unmasked.with_suffix(".pem"))}
@@ -248,14 +248,14 @@ class TestMark:
         assert (check.fault, check.imported) == (None, True)
 
     def test_put_on(self, used: Path) -> None:
-        """For a session recorded here that is said to be imported nobody vouches."""
+        """A session recorded in this journal that is marked as imported has no vouching signature."""
         assert verdicts(used)["own"].unvouched == 0
         tamper(used, "UPDATE session SET imported = 1 WHERE id = 'own'")
         check = verdicts(used)["own"]
         assert (check.fault, check.masked, check.unvouched) == (None, 0, 1)
 
     def test_moved(self, unmasked: Path) -> None:
-        """A signature is for one event: that of an import marks no other session."""
+        """A signature is valid for one event only: it cannot mark another session as imported."""
         tamper(
             unmasked,
             "UPDATE session SET imported = 1 WHERE id = 'own'",
@@ -269,7 +269,7 @@ class TestMark:
 
 class TestUnfinished:
     def test_is_not_ended_here(self, tmp_path: Path, used: Path) -> None:
-        """A session that another journal's host had not finished is not this host's to end."""
+        """A session that was unfinished in another journal is not ended by a host that opens this one."""
         source = tmp_path / "open.db"
         recorded_at(
             source,
@@ -293,7 +293,7 @@ class TestUnfinished:
 
 class TestRefused:
     def test_one_that_is_there(self, export: Export, used: Path) -> None:
-        """A session of this id that is there already is left as it is."""
+        """A session whose id already exists in the journal is not imported again."""
         import_session(export, used, used.with_suffix(".pem"))
         before = contents(used)
         with pytest.raises(JournalError, match=r"'s1' is in journal .* already; import it into another"):
@@ -301,7 +301,7 @@ class TestRefused:
         assert contents(used) == before
 
     def test_one_that_was_pruned(self, export: Export, tmp_path: Path) -> None:
-        """What was pruned does not come back beside its own stub."""
+        """A pruned session is not imported back beside its stub."""
         path = tmp_path / "source.db"
         now = to_ms(NOW + DAY)
         prune(path, before=now, by="maria", at=now, key=tmp_path / "key.pem")
@@ -311,7 +311,7 @@ class TestRefused:
         assert contents(path) == before
 
     def test_one_that_was_changed(self, lines: list[str], used: Path, tmp_path: Path) -> None:
-        """A file whose chain is broken is read, but not taken in; the event is named."""
+        """A file with a broken chain can be read but not imported; the error names the event."""
         body = {**json.loads(lines[3])["body"], "by": "ben"}
         export = read_export(saved(tmp_path / "changed.jsonl", remade(lines, 4, body=body)))
         before = contents(used)
@@ -320,7 +320,7 @@ class TestRefused:
         assert contents(used) == before
 
     def test_a_name_that_fills_the_screen(self, used: Path, tmp_path: Path) -> None:
-        """A name as long as a forger likes would push every column of every list off the screen."""
+        """A very long session id, which would break the columns of lists, is refused."""
         recorded_at(tmp_path / "long.db", NOW, "x" * 201, opening())
         lines = exported(tmp_path / "long.db", "x" * 201, mask=None)
         export = read_export(saved(tmp_path / "long.jsonl", lines))
@@ -331,7 +331,7 @@ class TestRefused:
 
     @pytest.mark.sqlite("a file that is no journal")
     def test_another_schema_of_file(self, export: Export, tmp_path: Path) -> None:
-        """A file that is no journal is not written into."""
+        """A file that is not a journal stays unchanged."""
         target = tmp_path / "notes.txt"
         target.write_text("milk, bread and more\n" * 10)
         with pytest.raises(JournalError, match="not an SQLite database"):
@@ -349,7 +349,7 @@ class TestRefused:
     def test_events_that_make_no_session(
         self, tmp_path: Path, used: Path, bodies: list[EventBody], message: str
     ) -> None:
-        """A chain that is whole over events that make no sense together is refused."""
+        """An intact chain of events that do not form a valid session is refused."""
         export = chained(tmp_path, *(body.model_dump_json() for body in bodies))
         assert export.check.fault is None
         before = contents(used)
@@ -360,7 +360,7 @@ class TestRefused:
         assert contents(used) == before
 
     def test_an_event_of_a_newer_version(self, tmp_path: Path, used: Path) -> None:
-        """A kind of event that this version does not know is named by its number."""
+        """An event of an unknown kind is reported with its number."""
         export = chained(tmp_path, opening().model_dump_json(), '{"type": "session.paused"}')
         with pytest.raises(ExportError, match=r"Event 2 of session 'x'.*newer Interlock.*use that one"):
             import_session(export, used, used.with_suffix(".pem"))
@@ -380,7 +380,7 @@ class TestMalformed:
         ],
     )
     def test_no_object(self, lines: list[str], tmp_path: Path, line: str, message: str) -> None:
-        """A line that is no JSON object is told by file and number, with what to do."""
+        """A line that is not a JSON object is reported with file, line number and remedy."""
         file = saved(tmp_path / "a.jsonl", [*lines[:4], line, *lines[5:]])
         with pytest.raises(ExportError, match=r"a\.jsonl:5: .*export the session again") as caught:
             read_export(file)
@@ -415,7 +415,7 @@ class TestMalformed:
         ids=str,
     )
     def test_members(self, lines: list[str], tmp_path: Path, change: dict[str, object]) -> None:
-        """A member that is missing, of another type, or none of an event's, is told likewise."""
+        """A member that is missing, unknown or of the wrong type is reported the same way."""
         file = saved(tmp_path / "a.jsonl", remade(lines, 5, **change))
         with pytest.raises(ExportError, match=r"a\.jsonl:5: .*export the session again"):
             read_export(file)
@@ -437,7 +437,7 @@ class TestMalformed:
     def test_heading(
         self, lines: list[str], tmp_path: Path, change: dict[str, object], message: str
     ) -> None:
-        """A heading of a newer version is told as such, whatever else it says; another is none."""
+        """A heading of a newer version is reported as such, whatever its other members are."""
         with pytest.raises(ExportError, match=message):
             read_export(saved(tmp_path / "a.jsonl", remade(lines, 1, **change)))
 
@@ -451,25 +451,25 @@ class TestMalformed:
         ],
     )
     def test_said_twice(self, lines: list[str], tmp_path: Path, number: int, old: str, new: str) -> None:
-        """Of two members with one name one is in no hash, and is what another reader may show."""
+        """A duplicate member is refused: one of the two is in no hash, but another reader may show it."""
         assert old in lines[number - 1]
         lines[number - 1] = lines[number - 1].replace(old, new, 1)
         with pytest.raises(ExportError, match=rf"a\.jsonl:{number}: "):
             read_export(saved(tmp_path / "a.jsonl", lines))
 
     def test_a_heading_without_end(self, tmp_path: Path) -> None:
-        """Brackets that are never closed are no heading."""
+        """Unclosed brackets are not accepted as a heading."""
         with pytest.raises(ExportError, match="expected the heading"):
             read_export(saved(tmp_path / "a.jsonl", ["[" * 100_000]))
 
     def test_as_editors_leave_it(self, lines: list[str], tmp_path: Path) -> None:
-        """Line ends and a mark at the beginning, as some systems have them, are nobody's change."""
+        """A byte order mark and CRLF line ends are not reported as changes."""
         file = tmp_path / "a.jsonl"
         file.write_bytes(b"\xef\xbb\xbf" + "".join(f"{line}\r\n" for line in lines).encode())
         assert read_export(file).check.fault is None
 
     def test_names_cannot_speak_to_the_terminal(self, lines: list[str], tmp_path: Path) -> None:
-        """What a file says is made visible in the message about it."""
+        """Control characters of a file's name and members are escaped in the error message."""
         file = saved(tmp_path / "a\x1b[2J.jsonl", remade(lines, 5, **{"\x1b[1m\u202e": 1}))
         with pytest.raises(ExportError) as caught:
             read_export(file)
@@ -481,7 +481,7 @@ class TestDisk:
     @pytest.mark.slow
     @pytest.mark.sqlite("its file cannot be written")
     def test_no_room(self, used: Path, tmp_path: Path) -> None:
-        """What cannot be written whole is not written: the journal is as before."""
+        """An import that runs out of space leaves the journal unchanged."""
         source = tmp_path / "large.db"
         large = MessageAdded(role="user", text=secrets.token_hex(1_000_000))
         recorded_at(source, NOW, "large", opening(), large)
@@ -506,7 +506,7 @@ class TestDisk:
         assert verdicts(used)["own"].fault is None
 
     def test_no_permission(self, export: Export, unprivileged: Path) -> None:  # noqa: F811
-        """A journal that can only be read is told as such, and left alone."""
+        """A read-only journal is reported as such and stays unchanged."""
         target = unprivileged / "journal.db"
         recorded_at(target, NOW, "own")
         before = target.read_bytes()
@@ -517,7 +517,7 @@ class TestDisk:
 
     @pytest.mark.sqlite("its file cannot be written")
     def test_no_directory(self, export: Export, tmp_path: Path) -> None:
-        """A place below a file is no place for a journal."""
+        """A path below a regular file is refused as the place of a journal."""
         (tmp_path / "file").write_text("")
         with pytest.raises(JournalError, match=r"Cannot make the directory .*Choose another place"):
             import_session(export, tmp_path / "file" / "below" / "journal.db", tmp_path / "key.pem")
@@ -527,7 +527,7 @@ class TestDisk:
 class TestTwoProcesses:
     @pytest.mark.sqlite("servers go on with a database")
     def test_a_journal_in_use(self, export: Export, used: Path) -> None:
-        """While another process writes the journal nothing is taken in, and the process is named."""
+        """An import is refused while another process writes the journal; the error names the process."""
         with subprocess.Popen(
             [sys.executable, "-c", HOLD, str(used)],
             stdin=subprocess.PIPE,
@@ -545,7 +545,7 @@ class TestTwoProcesses:
 
     @pytest.mark.sqlite("other processes")
     def test_both_at_once(self, lines: list[str], used: Path, tmp_path: Path) -> None:
-        """Of two that take the same session in at the same time one does, and the other says why not."""
+        """If two processes import one session at once, one succeeds and the other gets the reason."""
         file = saved(tmp_path / "s1.jsonl", lines)
         both = [
             subprocess.Popen(

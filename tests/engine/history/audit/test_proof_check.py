@@ -1,4 +1,4 @@
-"""Passkeys in a journal: years later each approval that needed one is proved, or named."""
+"""Passkeys in a journal: an approval that needed one is proved even years later, or reported."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PEOPLE = Operators(
 
 @pytest.fixture
 async def recorded(tmp_path: Path) -> Path:
-    """A journal whose one session has a deploy that two of security approved with their keys."""
+    """A journal with one session, whose deploy two of security approved with their passkeys."""
     path = tmp_path / "journal.db"
     hub = Hub(Journal.open(path))
     hub.know_operators(PEOPLE)
@@ -63,7 +63,7 @@ async def recorded(tmp_path: Path) -> Path:
 
 
 def rewrite(path: Path, change: Callable[[str, dict[str, Any]], None]) -> None:
-    """Change events as somebody would who has the file and knows how its chain is made."""
+    """Change events like an attacker who has the file and can recompute its chain."""
     with closing(raw_database(path)) as connection:
         prev = None
         rows = connection.execute(
@@ -86,14 +86,14 @@ def check(path: Path) -> ChainCheck:
 
 
 def flipped(text: str) -> str:
-    """A base64url text with another byte in its middle."""
+    """Return a base64url text with one changed character in its middle."""
     at = len(text) // 2
     return text[:at] + ("A" if text[at] != "A" else "B") + text[at + 1 :]
 
 
 class TestProofs:
     def test_hold_in_a_journal_that_is_as_it_was(self, recorded: Path) -> None:
-        """Both are checked against the log of keys (G-107)."""
+        """Both proofs are checked against the log of keys (G-107)."""
         found = check(recorded)
         assert (found.proofs, found.unproved, found.fault) == (2, (), None)
 
@@ -116,7 +116,7 @@ class TestProofs:
         value: Callable[[str], str],
         message: str,
     ) -> None:
-        """Session, event and what does not match: a chain can be forged, a signature cannot."""
+        """The report names session, event and mismatch: a chain can be forged, a signature cannot."""
 
         def change(found: str, body: dict[str, Any]) -> None:
             if found == kind:
@@ -141,7 +141,7 @@ class TestProofs:
     def test_a_decision_that_was_made_another_is_named(
         self, recorded: Path, change: dict[str, Any], message: str
     ) -> None:
-        """Another person, another digest, or no proof at all."""
+        """A changed operator or digest, or a removed proof, is reported."""
         rewrite(recorded, lambda k, b: b.update(change) if k == "approval.decided" else None)
         found = check(recorded)
         assert found.fault is None
@@ -168,14 +168,14 @@ class TestProofs:
     def test_what_was_approved_is_what_the_record_has_and_what_ran(
         self, recorded: Path, kind: str, change: dict[str, Any], message: str
     ) -> None:
-        """A proof that holds is of the call in its request, and of the one that ran (G-107)."""
+        """A valid proof must match the call of its request and the call that ran (G-107)."""
         rewrite(recorded, lambda k, b: b.update(change) if k == kind else None)
         found = check(recorded)
         assert found.fault is None
         assert any(message in each.message for each in found.unproved)
 
     def test_a_call_without_its_approval_is_named(self, recorded: Path) -> None:
-        """The events of the approval may be gone altogether, though the numbers go on."""
+        """A call whose approval events were blanked, with their numbers kept, is reported."""
 
         def change(kind: str, body: dict[str, Any]) -> None:
             if kind.startswith("approval."):
@@ -187,7 +187,7 @@ class TestProofs:
         assert "(call.decided): deploy was allowed, and nobody approved it" in fault.message
 
     def test_a_proof_of_one_person_is_none_of_another(self, recorded: Path) -> None:
-        """One that is copied into somebody else's approval does not hold there."""
+        """A proof that is copied into another operator's approval is invalid there."""
         proofs: list[Any] = []
 
         def change(kind: str, body: dict[str, Any]) -> None:
@@ -201,14 +201,14 @@ class TestProofs:
 
     @pytest.mark.sqlite("the file of a log")
     def test_a_key_that_the_log_does_not_have_proves_nothing(self, recorded: Path) -> None:
-        """Whoever takes the log away, or another one in its place, is found out."""
+        """A removed key log is detected: its proofs no longer verify."""
         KeyLog(recorded).lines.path.unlink()
         found = check(recorded)
         assert len(found.unproved) == 3
         assert "the log of keys has no such enrolment" in found.unproved[0].message
 
     def test_an_export_is_checked_without_the_log(self, recorded: Path, tmp_path: Path) -> None:
-        """Signature, challenge and person are, also where its inputs are masked."""
+        """Signature, challenge and operator are checked, even if the inputs are masked."""
         session = check(recorded).session
         lines = as_jsonl(session, linked_events(recorded, session), Redaction().body)
         file = tmp_path / "s.jsonl"
@@ -218,7 +218,7 @@ class TestProofs:
 
 
 class TestMasked:
-    """A masked export has no digest from which a short secret could be found by trying."""
+    """A masked export has no digest that would let an attacker guess a short secret."""
 
     @pytest.fixture
     async def pin(self, tmp_path: Path) -> tuple[Path, str]:
@@ -239,14 +239,14 @@ class TestMasked:
 
     @staticmethod
     def requested(path: Path, session: str, mask: Redaction | None) -> dict[str, Any]:
-        """The request's body, as an export has it."""
+        """Return the request's body as an export has it."""
         lines = as_jsonl(session, linked_events(path, session), mask and mask.body)
         bodies = (json.loads(line).get("body") for line in lines)
         return next(each for each in bodies if each and each["type"] == "approval.requested")
 
     @staticmethod
     def made_again(session: str, body: dict[str, Any], password: str) -> str:
-        """The digest that whoever has the export makes with a guess."""
+        """Return the digest that a reader of the export computes from a guess."""
         return request_digest(
             session=session,
             call_id=body["call_id"],
@@ -262,7 +262,7 @@ class TestMasked:
         )
 
     def test_a_right_guess_looks_like_a_wrong_one(self, pin: tuple[Path, str]) -> None:
-        """Without the salt the digest is not made again, with the secret itself in hand."""
+        """Without the salt, even the right secret does not reproduce the digest."""
         path, session = pin
         masked = self.requested(path, session, Redaction())
         assert masked["digest_salt"] is None
@@ -270,14 +270,14 @@ class TestMasked:
         assert self.made_again(session, masked, "4711") != masked["digest"]
 
     def test_whoever_has_all_of_it_makes_it_again(self, pin: tuple[Path, str]) -> None:
-        """An export that masks nothing has the salt, and its digest is that of the input."""
+        """An unmasked export has the salt, so the digest can be computed from the input."""
         path, session = pin
         whole = self.requested(path, session, None)
         assert self.made_again(session, whole, "4711") == whole["digest"]
         assert self.made_again(session, whole, "4712") != whole["digest"]
 
     def test_chain_and_journal_stay_whole(self, pin: tuple[Path, str], tmp_path: Path) -> None:
-        """Verification of the masked file, of the journal, and that one has all of the other."""
+        """The masked file and the journal both verify."""
         path, session = pin
         file = tmp_path / "s.jsonl"
         lines = as_jsonl(session, linked_events(path, session), Redaction().body)

@@ -1,4 +1,4 @@
-"""Pruning: what is too old goes for good, a signed stub stays, and nothing else changes."""
+"""Pruning: old sessions are removed permanently, a signed stub remains, all else is unchanged."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ LARGE = MessageAdded(role="user", text="word " * 40_000)
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
-    """A journal with a session that is ten days old, one of a day, and one of today."""
+    """A journal with three sessions: ten days old, one day old, and of today."""
     return copied(write_three, tmp_path / "journal.db")
 
 
@@ -91,7 +91,7 @@ def ids(path: Path) -> set[str]:
 class TestNames:
     @pytest.mark.sqlite("a database")
     def test_with_a_character_that_is_not_stored(self, postgresql: PostgresLocation, key: Path) -> None:
-        """A session goes whose agent has NUL in its name, which its line has not."""
+        """A session whose agent's name has NUL, unlike its line in the list, can be pruned."""
         recorded_at(postgresql, NOW - 10 * DAY, "old", opening(agent="a\0b"))
         found = prune(
             postgresql, before=to_ms(NOW - 5 * DAY), by="maria", at=to_ms(NOW), key=key, dry=False
@@ -103,7 +103,7 @@ class TestNames:
 @pytest.mark.sqlite("positions are in files")
 class TestUnsent:
     def test_stays(self, database: Path, key: Path) -> None:
-        """What a stream has still to send does not go, and is named; once it is sent, it does."""
+        """A session that a stream has yet to send is kept and named; after sending it is pruned."""
         sent = stream(database, "a")
         drained(stream(database, "b"))
         page = sent.events(5)
@@ -116,19 +116,19 @@ class TestUnsent:
         assert [each.session for each in pruned(database, key).pruned] == ["old"]
 
     def test_of_a_stream_that_began_later(self, database: Path, key: Path) -> None:
-        """A stream from now on was never to send what is older."""
+        """A stream that began later does not hold back older sessions."""
         stream(database, begin="now")
         assert [each.session for each in pruned(database, key).pruned] == ["old"]
 
     def test_goes_where_that_is_said(self, database: Path, key: Path) -> None:
-        """With the override it goes, and the stream goes on behind it."""
+        """With the override the session is pruned, and the stream continues after it."""
         sent = stream(database)
         found = pruned(database, key, even_unsent=True)
         assert ([each.session for each in found.pruned], found.unsent) == (["old"], {})
         assert {each.event.place.session for each in drained(sent)} == {"late", "new"}
 
     def test_by_a_position_that_cannot_be_read(self, database: Path, key: Path) -> None:
-        """A damaged position counts as one at which nothing was sent."""
+        """A damaged position counts as if nothing had been sent."""
         drained(stream(database))
         database.with_name(f"{database.name}.stream-s").write_text("{")
         assert pruned(database, key).unsent == {"old": ["s"]}
@@ -136,7 +136,7 @@ class TestUnsent:
 
 class TestAge:
     def test_the_boundary(self, database: Path, key: Path) -> None:
-        """What last changed at the very moment stays; what did a millisecond before it goes."""
+        """A session last changed exactly at the boundary stays; one a millisecond older is pruned."""
         moment = NOW - DAY
         pruned(database, key, before=moment)
         assert ids(database) == {"late", "new"}
@@ -144,21 +144,21 @@ class TestAge:
         assert ids(database) == {"new"}
 
     def test_what_counts_is_the_last_event(self, database: Path, key: Path) -> None:
-        """An old session that went on lately is not old."""
+        """An old session with a recent event does not count as old."""
         recorded_at(database, NOW, "old", SessionStatus(status="done"))
         assert pruned(database, key) == Pruning((), ())
         assert ids(database) == {"old", "late", "new"}
 
     @pytest.mark.sqlite("what is in its files")
     def test_nothing_old(self, database: Path, key: Path) -> None:
-        """Where nothing is old nothing changes, and no key is made."""
+        """If no session is old, nothing changes and no key is made."""
         before = contents(database), database.read_bytes()
         assert pruned(database, key, before=NOW - 20 * DAY) == Pruning((), ())
         assert (contents(database), database.read_bytes()) == before
         assert not key.exists()
 
     def test_a_line_that_lies(self, database: Path, key: Path) -> None:
-        """A session is not removed, nor its stub signed, because its line was changed."""
+        """A session whose line was changed is neither removed nor given a signed stub."""
         long_ago = to_ms(NOW - 100 * DAY)
         tamper(database, f"UPDATE session SET updated = {long_ago} WHERE id = 'new'")
         tamper(database, "UPDATE session SET agent = 'nobody' WHERE id = 'old'")
@@ -172,7 +172,7 @@ class TestAge:
 class TestDryRun:
     @pytest.mark.sqlite("what is in its files")
     def test_changes_nothing(self, database: Path, key: Path) -> None:
-        """It says what would go, and no byte of the journal changes, nor is a key made."""
+        """A dry run lists what would be pruned, but changes no byte of the journal and makes no key."""
         before = database.read_bytes()
         done = pruned(database, key, dry=True)
         assert [stub.session for stub in done.pruned] == ["old"]
@@ -183,7 +183,7 @@ class TestDryRun:
 
     @pytest.mark.sqlite("what is in its files")
     def test_leaves_what_is_in_the_log(self, database: Path, key: Path) -> None:
-        """What another process has in its write-ahead log stays there, and is seen."""
+        """A dry run sees events in another process's write-ahead log and leaves them there."""
         with Journal.open(database, clock=lambda: NOW) as journal:
             journal.write("new", SessionStatus(status="running"))
             before = list(files(database))[:2]
@@ -192,7 +192,7 @@ class TestDryRun:
 
     @pytest.mark.sqlite("a file of an earlier release")
     def test_leaves_an_older_journal_as_it_is(self, tmp_path: Path, key: Path) -> None:
-        """A journal from before the first release is refused, not a byte of it changed."""
+        """A journal from before the first release is refused and stays unchanged byte for byte."""
         path = tmp_path / "older.db"
         with closing(raw_database(path)) as connection:
             connection.executescript(DUMP.read_text())
@@ -208,7 +208,7 @@ class TestDryRun:
 class TestGone:
     @pytest.mark.sqlite("what is in its files")
     def test_for_good(self, database: Path, key: Path) -> None:
-        """Not a byte of what a pruned session said is left in the journal's files, which shrink."""
+        """The journal's files, which shrink, have no byte of a pruned session's content left."""
         assert any(SECRET.encode() in data for data in files(database))
         size = database.stat().st_size
         pruned(database, key)
@@ -217,7 +217,7 @@ class TestGone:
         assert database.stat().st_size < size - 100_000
 
     def test_everywhere(self, database: Path, key: Path) -> None:
-        """Its events, its line and its decisions are gone, and those of the others are not."""
+        """A pruned session's events, line and decisions are removed; other sessions are unchanged."""
         before = contents(database)
         assert rows(database, "SELECT DISTINCT session FROM decision") == [("old",)]
         pruned(database, key)
@@ -230,7 +230,7 @@ class TestGone:
     @pytest.mark.slow
     @pytest.mark.sqlite("what is in its files")
     def test_from_the_log(self, database: Path, key: Path) -> None:
-        """What was never moved from the write-ahead log into the file is gone likewise."""
+        """Events that exist only in the write-ahead log are removed as well."""
         died = """
 import os, sys
 from datetime import UTC, datetime
@@ -250,7 +250,7 @@ os._exit(0)
 
     @pytest.mark.sqlite("what is in its files")
     def test_beside_a_reader(self, database: Path, key: Path) -> None:
-        """A connection that reads nothing just now holds nothing back."""
+        """An open connection without an active read does not delay the removal."""
         with closing(raw_database(database)) as reader:
             reader.execute("SELECT count(*) FROM event").fetchall()
             assert not pruned(database, key).lingers
@@ -259,7 +259,7 @@ os._exit(0)
     @pytest.mark.slow
     @pytest.mark.sqlite("what is in its files")
     def test_beside_one_that_still_reads(self, database: Path, key: Path) -> None:
-        """What somebody is reading cannot go at once: that is told, and it goes when they have done."""
+        """An active reader delays the removal, which is reported and completed after the read ends."""
         with closing(sqlite3.connect(database, isolation_level=None)) as reader:
             reader.execute("BEGIN")
             reader.execute("SELECT count(*) FROM event").fetchall()
@@ -271,7 +271,7 @@ os._exit(0)
     @pytest.mark.slow
     @pytest.mark.sqlite("what is in its files")
     def test_without_room_to_shrink(self, database: Path, key: Path) -> None:
-        """Where the file cannot be made smaller, what was removed is overwritten all the same."""
+        """If the file cannot be shrunk, removed content is overwritten nonetheless."""
         recorded_at(database, NOW, "large", opening(), *[LARGE] * 8)
         size = database.stat().st_size
         code = (
@@ -295,7 +295,7 @@ os._exit(0)
         assert verdicts(database)["large"].fault is None
 
     def test_others_still_verify(self, database: Path, key: Path) -> None:
-        """The other sessions are whole, no event is missing, and the journal goes on."""
+        """The other sessions are intact, no event is missing, and the journal can be continued."""
         pruned(database, key)
         with Journal.open(database) as journal:
             journal.write("new", SessionStatus(status="done"))
@@ -303,7 +303,7 @@ os._exit(0)
         assert check_file(database).missing == 0
 
     def test_the_id_of_one_that_is_gone(self, database: Path, key: Path) -> None:
-        """A session that bears a pruned one's id is kept, as the stub of the other is."""
+        """A session with the id of a pruned one is kept, and so is the stub."""
         pruned(database, key)
         recorded_at(database, NOW - 9 * DAY, "old", opening())
         before = contents(database)
@@ -314,7 +314,7 @@ os._exit(0)
 
     @pytest.mark.sqlite("a file of an earlier release")
     def test_an_earlier_release(self, tmp_path: Path, key: Path) -> None:
-        """Sessions that an earlier release recorded are removed as those of this one."""
+        """Sessions of an earlier release are pruned like those of this one."""
         path = tmp_path / "earlier.db"
         with closing(raw_database(path)) as connection:
             connection.executescript(DUMP.read_text())
@@ -325,7 +325,7 @@ os._exit(0)
 
 class TestStub:
     def test_says_what_there_was(self, database: Path, key: Path) -> None:
-        """It has the session's length, times and last hash, who removed it and when, and verifies."""
+        """It has the session's length, times and last hash, and who pruned it when; it verifies."""
         head = verdicts(database)["old"].head
         (stub,) = pruned(database, key).pruned
         (found,) = stubs(database)
@@ -344,7 +344,7 @@ class TestStub:
         "value", ["'other'", "x'00'", "1", "1.5", "9223372036854775807", "x''", "''"]
     )
     def test_changed(self, database: Path, key: Path, column: int, value: str) -> None:
-        """Whatever is written into any of its columns, it does not verify any more."""
+        """A change to any of its columns makes verification fail."""
         names = (
             "session",
             "agent",
@@ -365,7 +365,7 @@ class TestStub:
     @pytest.mark.parametrize("column", ["opened", "updated", "at"])
     @pytest.mark.parametrize("ms", [2**62, -(2**62)])
     def test_no_time(self, database: Path, key: Path, column: str, ms: int) -> None:
-        """A stub that somebody signed with a time beyond the calendar is none, and can be told of."""
+        """A signed stub with a time beyond the calendar is invalid, but can be listed."""
         pruned(database, key)
         (found,) = stubs(database)
         forged = replace(found.stub, **{column: ms})
@@ -378,7 +378,7 @@ class TestStub:
         assert [found.good for found in stubs(database)] == [False]
 
     def test_by_one(self, database: Path, key: Path) -> None:
-        """A number that is one too many or too few is another number."""
+        """A number that is changed by one makes verification fail."""
         pruned(database, key)
         for column in ("opened", "updated", "events", "at"):
             for by in (1, -1):
@@ -388,7 +388,7 @@ class TestStub:
         assert [found.good for found in stubs(database)] == [True]
 
     def test_lent(self, database: Path, key: Path) -> None:
-        """A good signature of one stub is none of another."""
+        """A stub's signature is not valid for another stub."""
         pruned(database, key, before=NOW)
         first, second = (stub.stub.session for stub in stubs(database))
         tamper(
@@ -401,14 +401,14 @@ class TestStub:
         assert [found.good for found in stubs(database)] == [False, False]
 
     def test_removed(self, database: Path, key: Path) -> None:
-        """Without its stub a session's events are missing."""
+        """Without its stub a pruned session counts as missing events."""
         pruned(database, key)
         assert check_file(database).missing == 0
         tamper(database, "DELETE FROM pruned")
         assert check_file(database).missing == len(BODIES) + 1
 
     def test_by_another_key(self, database: Path, key: Path, tmp_path: Path) -> None:
-        """Who signs with another key is told by that key's fingerprint."""
+        """A stub that was signed with another key shows that key's fingerprint."""
         other = tmp_path / "other.pem"
         pruned(database, other)
         (found,) = stubs(database)
@@ -422,7 +422,7 @@ class TestStub:
 
     @pytest.mark.parametrize("damage", ["deleted", "changed", "added"])
     def test_a_broken_chain_is_evidence(self, database: Path, key: Path, damage: str) -> None:
-        """A session that was changed is kept, whatever its age; the others of that age go."""
+        """A session that was tampered with is kept at any age; intact sessions of that age are pruned."""
         recorded_at(database, NOW - 8 * DAY, "older", opening(), SessionStatus(status="done"))
         tamper(
             database,
@@ -443,7 +443,7 @@ class TestStub:
 
 class TestKey:
     def test_is_made_once(self, database: Path, key: Path) -> None:
-        """It is made where there is none, for its owner alone, and used again."""
+        """The key is made once, readable by its owner only, and reused."""
         pruned(database, key)
         assert stat.S_IMODE(key.stat().st_mode) == 0o600
         before = key.read_bytes()
@@ -453,7 +453,7 @@ class TestKey:
 
     @pytest.mark.parametrize("kind", ["text", "empty", "curve", "public", "locked"])
     def test_no_key(self, database: Path, key: Path, kind: str) -> None:
-        """A file that is no such key is named with the remedy, and nothing is pruned."""
+        """A file that is not such a key gives an error with the remedy, and nothing is pruned."""
         private = ed25519.Ed25519PrivateKey.generate()
         pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
         key.parent.mkdir()
@@ -480,7 +480,7 @@ class TestKey:
         assert contents(database) == before
 
     def test_a_directory(self, database: Path, key: Path) -> None:
-        """What cannot be read as a file at all is named with the system's reason."""
+        """A key path that cannot be read as a file gives an error with the system's reason."""
         key.mkdir(parents=True)
         before = contents(database)
         with pytest.raises(JournalError, match=r"Cannot read the signing key .*: Is a directory"):
@@ -490,7 +490,7 @@ class TestKey:
     def test_half_a_key(
         self, database: Path, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A key that could not be written whole does not stay, and the next attempt makes one."""
+        """A partially written key is removed, and the next attempt makes a new one."""
 
         def full(_: int) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
@@ -515,7 +515,7 @@ class TestKey:
 class TestRefused:
     @pytest.mark.sqlite("servers go on with a database")
     def test_while_a_console_runs(self, database: Path, key: Path) -> None:
-        """The process that writes the journal is named, and nothing changes."""
+        """The error names the process that writes the journal, and nothing changes."""
         with Journal.open(database):
             before = contents(database)
             with pytest.raises(JournalError, match=r"is in use by process \d+ \(.*Stop that process"):
@@ -524,7 +524,7 @@ class TestRefused:
         assert not key.exists()
 
     def test_no_journal(self, tmp_path: Path, key: Path) -> None:
-        """Where there is no journal none is made."""
+        """A missing journal is not created."""
         for dry in (True, False):
             with pytest.raises(JournalError, match="There is no journal"):
                 pruned(tmp_path / "none.db", key, dry=dry)

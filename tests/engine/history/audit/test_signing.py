@@ -1,4 +1,4 @@
-"""The key of a journal: made once, also when two processes need it at the same time."""
+"""The key of a journal: made once, even if two processes need it at the same time."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Write = Callable[[bytes], object]
 class TestTwoProcesses:
     @pytest.fixture
     def first(self, tmp_path: Path) -> bytes:
-        """The file of a key, as the faster process writes it."""
+        """A key file as the faster process writes it."""
         Signer.open(tmp_path / "first.pem")
         return (tmp_path / "first.pem").read_bytes()
 
     def overtaken(self, monkeypatch: pytest.MonkeyPatch, path: Path, write: Write, text: bytes) -> None:
-        """Have the other process write when this one has found no key and begins to make one."""
+        """Let the other process write after this one found no key and before it makes one."""
         make = os.open
 
         def late(name: Path, *args: int) -> int:
@@ -36,7 +36,7 @@ class TestTwoProcesses:
     def test_the_slower_takes_the_key_of_the_faster(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes
     ) -> None:
-        """Both sign with one key: what either signed can be checked with it."""
+        """Both processes sign with the same key, so each can verify the other's signatures."""
         path = tmp_path / "key.pem"
         self.overtaken(monkeypatch, path, path.write_bytes, first)
         assert Signer.open(path).public == Signer.open(tmp_path / "first.pem").public
@@ -45,7 +45,7 @@ class TestTwoProcesses:
     def test_half_a_key_is_waited_for(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes
     ) -> None:
-        """The file is there before all of its text is."""
+        """A key file that is still incomplete is read once its writer has finished."""
         path = tmp_path / "key.pem"
 
         def write(text: bytes) -> None:
@@ -58,7 +58,7 @@ class TestTwoProcesses:
     def test_a_file_that_stays_half_a_key_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes
     ) -> None:
-        """It is left as it is, and named."""
+        """The file stays unchanged, and the error names it."""
         path = tmp_path / "key.pem"
         monkeypatch.setattr("interlock.engine.history.audit.signing.WRITTEN_WITHIN", 0.05)
         self.overtaken(monkeypatch, path, path.write_bytes, first[:20])

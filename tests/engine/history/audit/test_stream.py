@@ -1,4 +1,4 @@
-"""The record as a stream: every event once, in its order, from where it was sent to."""
+"""The record as a stream: every event once, in order, from the last position that was sent."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ PLAIN = LineFormat("events", None)
 
 
 def stream(path: Path, name: str = "s", begin: Begin = "start") -> RecordStream:
-    """A stream of a journal's file, taken."""
+    """Return a claimed stream of a journal's file."""
     found = RecordStream(open_reader(path), FilePositions(path, name), begin)
     assert found.claim()
     return found
 
 
 def stream_of(journal: Journal) -> RecordStream:
-    """A stream of a database's journal, for one of its servers to take."""
+    """Return an unclaimed stream of a database's journal for one of its servers."""
     place: StreamPositions = PostgresPositions(lease(journal), "s")
     return RecordStream(journal.reader(), place, "start")
 
 
 def drained(found: RecordStream, most: int = 3) -> list[StreamEvent]:
-    """Every event that waits, sent."""
+    """Send all waiting events and return them."""
     events: list[StreamEvent] = []
     while page := found.events(most):
         found.note(page)
@@ -51,7 +51,7 @@ def drained(found: RecordStream, most: int = 3) -> list[StreamEvent]:
 
 
 def lines(events: list[StreamEvent], form: LineFormat = PLAIN) -> list[bytes]:
-    """The lines of events, with their ends."""
+    """Return the lines of events, with their line ends."""
     return [form.line(each).data + b"\n" for each in events]
 
 
@@ -68,14 +68,14 @@ def write_two(path: Path) -> None:
 
 class TestEvents:
     def test_all_of_them_with_their_chains(self, journal: Path) -> None:
-        """Pages of all sessions hold each event once, and a check of their lines finds no fault."""
+        """Pages over all sessions have each event once, and their lines pass the check."""
         events = drained(stream(journal))
         assert [each.cursor for each in events] == list(range(1, 21))
         found = check_stream([("s", lines(events))])
         assert (found.lines, found.sessions, found.faults, found.begins) == (20, 2, (), {})
 
     def test_goes_on_where_it_was(self, journal: Path) -> None:
-        """Another process begins behind the last event that was noted, linked to what came before."""
+        """Another process starts after the last event that was noted, linked to the event before."""
         first = stream(journal)
         page = first.events(4)
         first.note(page[:2])
@@ -85,12 +85,12 @@ class TestEvents:
         assert events[0].prev == page[1].event.hash
 
     def test_what_was_not_noted_comes_again(self, journal: Path) -> None:
-        """An event that was taken and not noted is given again, as the same line."""
+        """An event that was read but not noted is returned again, as the same line."""
         found = stream(journal)
         assert lines(found.events(3)) == lines(found.events(3))
 
     def test_new_events_follow(self, journal: Path) -> None:
-        """A stream that has sent everything has the events that are recorded then, and counts them."""
+        """A drained stream returns and counts events that are recorded later."""
         found = stream(journal)
         drained(found)
         assert found.events(3) == []
@@ -101,7 +101,7 @@ class TestEvents:
         assert [each.event.place.session for each in drained(found)] == ["s3"]
 
     def test_begins_now(self, journal: Path) -> None:
-        """A stream that begins now has only later events, also after a restart before the first."""
+        """A stream that begins now has only later events, even after a restart before the first one."""
         assert drained(stream(journal, begin="now")) == []
         recorded_at(journal, NOW, "s3", opening(), MessageAdded(role="user", text="go"))
         events = drained(stream(journal, begin="now"))
@@ -109,14 +109,14 @@ class TestEvents:
         assert check_stream([("s", lines(events))]).begins == {0: 20}
 
     def test_two_streams_have_positions_of_their_own(self, journal: Path) -> None:
-        """What one has sent the other has still to send."""
+        """One stream's position does not affect the other."""
         drained(stream(journal, "a"))
         assert len(drained(stream(journal, "b"))) == 20
 
 
 class TestOtherJournal:
     def test_one_that_was_restored(self, journal: Path) -> None:
-        """An older copy is sent again, and what is recorded behind its end as well."""
+        """A restored older copy is sent again, and so are the events recorded after it."""
         backup = journal.with_name("backup.db")
         shutil.copy(journal, backup)
         recorded_at(journal, NOW, "s3")
@@ -128,7 +128,7 @@ class TestOtherJournal:
         assert {each.event.place.session for each in drained(found)} == {"s4"}
 
     def test_a_new_one(self, journal: Path) -> None:
-        """A journal that was begun anew under the name of another one is sent from its first event."""
+        """A new journal under the name of an earlier one is sent from its first event."""
         drained(stream(journal))
         for each in journal.parent.glob("j.db*"):
             if ".stream-" not in each.name:
@@ -138,7 +138,7 @@ class TestOtherJournal:
 
     @pytest.mark.slow
     def test_one_that_went_on_otherwise(self, journal: Path) -> None:
-        """Where the last event is another one now, everything is sent again, and nothing left out."""
+        """If the last sent event differs from the journal's, everything is sent again."""
         backup = journal.with_name("backup.db")
         shutil.copy(journal, backup)
         recorded_at(journal, NOW, "s3")
@@ -150,7 +150,7 @@ class TestOtherJournal:
 
     @pytest.mark.slow
     def test_a_damaged_position(self, journal: Path) -> None:
-        """A position that cannot be read has everything sent again."""
+        """With an unreadable position everything is sent again."""
         drained(stream(journal))
         journal.with_name("j.db.stream-s").write_text("{")
         assert len(drained(stream(journal, begin="now"))) == 20
@@ -158,7 +158,7 @@ class TestOtherJournal:
 
 class TestLines:
     def test_masked_as_an_export(self, journal: Path) -> None:
-        """Secrets are masked unless they are asked for, and the chain can be checked all the same."""
+        """Secrets are masked unless requested, and the chain can still be checked."""
         events = drained(stream(journal))
         shown = b"".join(lines(events, LineFormat("events", MASK)))
         assert SECRET.encode() not in shown
@@ -167,7 +167,7 @@ class TestLines:
         assert SECRET.encode() in b"".join(lines(events))
 
     def test_ocsf(self, journal: Path) -> None:
-        """Each event is an activity of its session's agent, with the event to be checked in it."""
+        """Each event is an activity of its session's agent and includes the event for verification."""
         made = lines(drained(stream(journal)), LineFormat("ocsf", MASK))
         first = json.loads(made[1])
         assert first["class_uid"] == 6003
@@ -176,7 +176,7 @@ class TestLines:
         assert (found.lines, found.faults) == (20, ())
 
     def test_too_large(self, journal: Path) -> None:
-        """An event beyond a receiver's size has no content; its facts and its place can be checked."""
+        """An event beyond the receiver's size limit has no content; facts and place can be checked."""
         recorded_at(journal, NOW, "s3", opening(), MessageAdded(role="user", text="x" * 9000))
         event = drained(stream(journal))[-1]
         data = PLAIN.line(event, 8000).data
@@ -186,7 +186,7 @@ class TestLines:
         assert (found.masked, found.faults) == (1, ())
 
     def test_facts_that_are_too_large(self, journal: Path) -> None:
-        """Of an event whose facts are too large the place is sent, and that it is all."""
+        """An event with oversized facts is sent as its place only, marked as left out."""
         event = drained(stream(journal))[0]
         data = PLAIN.line(event, 400).data
         assert json.loads(data)["left_out"] == "too large"
@@ -195,7 +195,7 @@ class TestLines:
 
     @pytest.mark.parametrize("form", [LineFormat("events", MASK), LineFormat("ocsf", MASK)])
     def test_an_event_that_cannot_be_read(self, journal: Path, form: LineFormat) -> None:
-        """One that somebody changed in the file is sent as its place, and the stream goes on."""
+        """An event that was damaged in the file is sent as its place only, and the stream continues."""
         tamper(journal, "UPDATE event SET body = 'x', at = 'y' WHERE cursor = 3")
         made = lines(drained(stream(journal)), form)
         assert len(made) == 20
@@ -208,7 +208,7 @@ class TestLines:
         ["type = x'00ff'", "type = 5", "seq = 'x'", "hash = 5", "session = x'00ff'", "salt = 'x'"],
     )
     def test_a_column_of_another_type(self, journal: Path, form: LineFormat, change: str) -> None:
-        """Whatever somebody put into the file, no event holds up those behind it."""
+        """A damaged column of one event does not block the events after it."""
         tamper(journal, f"UPDATE event SET {change} WHERE cursor = 3")
         made = lines(drained(stream(journal)), form)
         assert len(made) == 20
@@ -216,7 +216,7 @@ class TestLines:
 
     @pytest.mark.slow
     def test_large_events(self, tmp_path: Path) -> None:
-        """Of events with large inputs few are read at a time, and all are sent."""
+        """Pages of large events are short, and all events are sent."""
         large = [MessageAdded(role="user", text="x" * 1_000_000) for _ in range(20)]
         recorded_at(tmp_path / "l.db", NOW, "s1", opening(), *large)
         found = stream(tmp_path / "l.db")
@@ -225,10 +225,10 @@ class TestLines:
 
 
 class TestDatabase:
-    """Servers of one database: one of them sends a stream, and another goes on with it."""
+    """Servers of one database: one of them sends a stream, and another can continue it."""
 
     def test_one_server_sends(self, postgresql: PostgresLocation) -> None:
-        """The first that wants to sends the events of all; the second one has none."""
+        """The first server that claims the stream sends all servers' events; a second claim fails."""
         with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
             one.write("s1", *BODIES)
             other.write("s2", *BODIES)
@@ -241,7 +241,7 @@ class TestDatabase:
 
     @pytest.mark.slow
     def test_another_goes_on_after_its_end(self, postgresql: PostgresLocation) -> None:
-        """Once the first one has ended, the second begins behind what that had noted, of all lanes."""
+        """After the first server's end, the second starts after its last noted event, in all lanes."""
         with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
             one.write("s1", *BODIES)
             other.write("s2", *BODIES)
@@ -261,7 +261,7 @@ class TestDatabase:
 
     @pytest.mark.slow
     def test_one_that_lets_go(self, postgresql: PostgresLocation) -> None:
-        """A server whose attempts fail leaves the stream to the others."""
+        """A server that releases the stream leaves it to the others."""
         with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
             here, there = stream_of(one), stream_of(other)
             assert here.claim()
@@ -271,7 +271,7 @@ class TestDatabase:
 
     @pytest.mark.slow
     def test_a_session_that_moves(self, postgresql: PostgresLocation) -> None:
-        """A session that goes on at another server comes in its order, from either lane."""
+        """The events of a session that moves to another server arrive in order, from either lane."""
         with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
             one.write("s1", *BODIES[:5])
             one.release("s1")
@@ -282,6 +282,6 @@ class TestDatabase:
 
 
 def test_positions_are_private(journal: Path) -> None:
-    """Only the owner of a journal reads up to where it was sent."""
+    """Only the owner of a journal can read its stream positions."""
     drained(stream(journal))
     assert journal.with_name("j.db.stream-s").stat().st_mode & 0o777 == 0o600

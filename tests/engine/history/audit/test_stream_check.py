@@ -1,4 +1,4 @@
-"""Files of a stream, checked alone and against the journal: what was changed or left out is named."""
+"""Files of a stream, checked alone and against the journal: changes and omissions are named."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SESSIONS = ("s1", "s2", "s1x")
 
 @pytest.fixture(scope="module")
 def sent(tmp_path_factory: pytest.TempPathFactory) -> list[bytes]:
-    """The lines of a stream of three sessions of ten events, one after the other."""
+    """The lines of a stream of three consecutive sessions of ten events."""
     path = tmp_path_factory.mktemp("journal") / "j.db"
     for session in SESSIONS:
         recorded_at(path, NOW, session)
@@ -38,12 +38,12 @@ def check(*files: Sequence[bytes]) -> StreamCheck:
 
 
 def faults(*files: Sequence[bytes]) -> list[tuple[int, str]]:
-    """The line and the kind of each fault."""
+    """Return the line and the kind of each fault."""
     return [(each.line, each.kind) for each in check(*files).faults]
 
 
 def edited(line: bytes, change: Callable[[dict[str, object]], object]) -> bytes:
-    """A line that somebody changed, still JSON."""
+    """Return a changed line that is still JSON."""
     value = json.loads(line)
     change(value)
     return json.dumps(value).encode() + b"\n"
@@ -51,7 +51,7 @@ def edited(line: bytes, change: Callable[[dict[str, object]], object]) -> bytes:
 
 class TestWhole:
     def test_files_in_their_order(self, sent: list[bytes]) -> None:
-        """Files that were rotated are one stream; the second alone says after which event it begins."""
+        """Rotated files are one stream; the second alone reports the event before its beginning."""
         found = check(sent[:7], sent[7:])
         assert (found.lines, found.sessions, found.faults) == (30, 3, ())
         assert found.last == (30, "2026-11-21T12:00:00.000Z") or found.last is not None
@@ -59,17 +59,17 @@ class TestWhole:
         assert check(sent[7:]).faults == ()
 
     def test_lines_that_came_again(self, sent: list[bytes]) -> None:
-        """What was sent twice after a failure is counted and no fault."""
+        """Lines that were sent again after a failure are counted but are no fault."""
         found = check([*sent[:12], *sent[8:12], *sent[9:]])
         assert (found.repeated, found.faults) == (7, ())
 
     def test_headings_of_a_collector(self, sent: list[bytes]) -> None:
-        """What a collector of syslog puts before each message is not looked at."""
+        """Headings that a syslog collector adds before each message are ignored."""
         heading = b"<110>1 2026-11-26T12:00:00.000Z host interlock 42 message - "
         assert check([heading + line for line in sent]).faults == ()
 
     def test_blank_lines(self, sent: list[bytes]) -> None:
-        """Lines without anything are none."""
+        """Blank lines are ignored."""
         assert check([b"\n", *sent, b"  \n"]).lines == 30
 
 
@@ -86,7 +86,7 @@ class TestFaults:
     def test_an_edited_line(
         self, sent: list[bytes], change: Callable[[dict[str, object]], object]
     ) -> None:
-        """Whatever the hash is over cannot be changed: body, time, salt and the hash itself."""
+        """The hash covers body, time, salt and the hash itself."""
         found = check([*sent[:16], edited(sent[16], change), *sent[17:]])
         assert found.faults[0].line == 17
         assert found.faults[0].kind == "changed"
@@ -94,41 +94,41 @@ class TestFaults:
 
     @pytest.mark.parametrize("name", ["cursor", "after", "seq", "prev", "session", "type"])
     def test_an_edited_place(self, sent: list[bytes], name: str) -> None:
-        """A line that says another place for its event does not fit where it is."""
+        """A line with a changed place for its event does not fit its position."""
 
         def change(line: dict[str, object]) -> None:
             other = {"cursor": 500, "after": 3, "seq": 9, "prev": "1" * 64, "session": "s1"}
             line[name] = other.get(name, "x")
 
         found = faults([*sent[:16], edited(sent[16], change), *sent[17:]])
-        # Which of two lines says another cursor than it had cannot be told.
+        # With a changed cursor it cannot be told which of the two lines is wrong.
         assert found[0][0] == (18 if name == "cursor" else 17)
 
     def test_a_removed_line(self, sent: list[bytes]) -> None:
-        """The line behind it is named, and the event that is missing there."""
+        """The fault names the line after the gap and the missing event."""
         found = check([*sent[:4], *sent[5:]])
         [fault] = found.faults
         assert (fault.file, fault.line, fault.kind) == ("f1", 5, "removed")
         assert fault.message == "missing before this line: event 5 of session 's1'"
 
     def test_removed_lines_of_two_sessions(self, sent: list[bytes]) -> None:
-        """A session without its beginning and another one without its end are both found."""
+        """A gap over the end of one session and the start of the next is reported at one line."""
         found = check([*sent[:8], *sent[13:]])
         assert {(each.line, each.kind) for each in found.faults} == {(9, "removed")}
 
     def test_a_removed_session(self, sent: list[bytes]) -> None:
-        """A session that is gone altogether is missed by the event behind it."""
+        """A session that was removed completely is detected at the next event."""
         found = check([*sent[:10], *sent[20:]])
         [fault] = found.faults
         assert (fault.line, fault.kind) == (11, "removed")
         assert "events of other sessions" in fault.message
 
     def test_moved_lines(self, sent: list[bytes]) -> None:
-        """Of two lines that changed places the later one is named, and none is missing."""
+        """If two lines are swapped, the later one is named and none is missing."""
         assert faults([*sent[:4], sent[5], sent[4], *sent[6:]]) == [(6, "reordered")]
 
     def test_another_event_of_one_number(self, sent: list[bytes]) -> None:
-        """A line that says another thing of an event that was there is no repetition."""
+        """A repeated line that differs from the earlier one is not accepted as a repetition."""
 
         def change(line: dict[str, object]) -> None:
             line.update(hash="2" * 64)
@@ -137,11 +137,11 @@ class TestFaults:
         assert (13, "inserted") in found
 
     def test_files_in_another_order(self, sent: list[bytes]) -> None:
-        """Files that are named the newest first are found out."""
+        """Files in reverse order are detected."""
         assert {kind for _, kind in faults(sent[7:], sent[:7])} == {"reordered"}
 
     def test_lines_of_another_journal(self, sent: list[bytes], tmp_path: Path) -> None:
-        """A session that is whole in itself is no part of the stream, whatever numbers its lines say."""
+        """An intact session of another journal does not fit into the stream, whatever its numbers."""
         recorded_at(tmp_path / "other.db", NOW, "s9")
         other = lines(drained(stream(tmp_path / "other.db")), LineFormat("events", MASK))
         between = [edited(line, lambda value: value.update(cursor=9, after=9)) for line in other]
@@ -151,7 +151,7 @@ class TestFaults:
         assert faults([*sent[:9], *other, *sent[9:]])
 
     def test_a_line_that_came_again_with_another_number(self, sent: list[bytes]) -> None:
-        """It does not make the stream look longer than it is."""
+        """A repeated line with a higher number does not make the stream look longer."""
         again = edited(sent[3], lambda value: value.update(cursor=500, after=499))
         found = check([*sent[:20], again])
         assert found.repeated == 1
@@ -159,7 +159,7 @@ class TestFaults:
         assert found.last[0] == 20
 
     def test_a_line_that_is_cut_off(self, sent: list[bytes]) -> None:
-        """A last line without its end is named as such."""
+        """An incomplete last line is reported as such."""
         found = check([*sent[:9], sent[9][:50]])
         [fault] = found.faults
         assert (fault.line, fault.kind) == (10, "unreadable")
@@ -169,13 +169,13 @@ class TestFaults:
         "line", [b"[]\n", b"\xff\n", b"{}\n", b'{"seq":1,"seq":2}\n', b"[" * 100_000, b"hello\n"]
     )
     def test_a_line_that_is_none(self, sent: list[bytes], line: bytes) -> None:
-        """Anything else is named, and what follows is checked all the same."""
+        """An unreadable line is reported, and the lines after it are checked nonetheless."""
         assert faults([*sent[:9], line, *sent[9:]]) == [(10, "unreadable")]
 
     @pytest.mark.slow
     @given(data=st.data())
     def test_whatever_is_done_to_one_line(self, sent: list[bytes], data: st.DataObject) -> None:
-        """Law: no line but the last can be removed, moved or changed in a character and not be missed."""
+        """LAW: no line but the last can be removed, moved or changed by a character undetected."""
         at = data.draw(st.integers(0, len(sent) - 2))
         match data.draw(st.sampled_from(["remove", "move", "change"])):
             case "remove":
@@ -191,7 +191,7 @@ class TestFaults:
                 place = data.draw(st.integers(0, len(sent[at]) - 2))
                 byte = data.draw(st.sampled_from(b"0az {}\"',:").filter(lambda b: b != sent[at][place]))
                 line = sent[at][:place] + bytes([byte]) + sent[at][place + 1 :]
-                if _same(line, sent[at]) or b"[masked" in line:  # of which the content's hash is checked
+                if _same(line, sent[at]) or b"[masked" in line:  # masked: only its hash is checked
                     return
                 changed = [*sent[:at], line, *sent[at + 1 :]]
         assert check(changed).faults or check(changed).begins
@@ -211,7 +211,7 @@ class TestAgainstTheJournal:
         return check_stream([("f", data)], StreamedJournal(journal, stream))
 
     def test_whole(self, journal: Path) -> None:
-        """Every event was compared; what is recorded later waits, and is no fault."""
+        """All sent events are compared; later events count as waiting and are no fault."""
         data = lines(drained(stream(journal)), LineFormat("events", MASK))
         recorded_at(journal, NOW, "s4")
         found = self.found(journal, data)
@@ -219,7 +219,7 @@ class TestAgainstTheJournal:
 
     @pytest.mark.parametrize(("cut", "first"), [(1, "event 10"), (4, "events 7 to 10")])
     def test_a_tail_that_was_cut_off(self, journal: Path, cut: int, first: str) -> None:
-        """Lines that are missing at the end are named, though the files alone are whole."""
+        """Lines missing at the end are reported, although the files alone are intact."""
         data = lines(drained(stream(journal)))[:-cut]
         assert check(data).faults == ()
         [fault] = self.found(journal, data).faults
@@ -227,7 +227,7 @@ class TestAgainstTheJournal:
         assert fault.message.startswith(f"{first} of session 's1x', which the journal has")
 
     def test_a_tail_that_is_still_to_be_sent(self, journal: Path) -> None:
-        """Up to where the stream of that name was sent counts, and without one the longest of any."""
+        """The named stream's position decides which lines are due; without one, the longest stream's."""
         one = stream(journal)
         page = one.events(12)
         one.note(page)
@@ -238,7 +238,7 @@ class TestAgainstTheJournal:
         assert self.found(journal, lines(page), "renamed").faults != ()
 
     def test_a_session_that_was_left_out_with_its_trace(self, journal: Path) -> None:
-        """The last events of a session whose absence was covered up by an edited `after` are named."""
+        """If an edited `after` hides a missing session, its last events are reported."""
         data = lines(drained(stream(journal)))
         covered = edited(data[20], lambda line: line.update(after=18))
         data = [*data[:18], covered, *data[21:]]
@@ -247,7 +247,7 @@ class TestAgainstTheJournal:
         assert fault.message.startswith("events 9 to 10 of session 's2'")
 
     def test_files_that_were_written_anew(self, journal: Path, tmp_path: Path) -> None:
-        """Files with whole chains of another journal are not this one's."""
+        """Files with intact chains of another journal do not match this one."""
         other = tmp_path / "other.db"
         for session in (*SESSIONS, "s9"):
             recorded_at(other, NOW, session)
@@ -259,7 +259,7 @@ class TestAgainstTheJournal:
         assert "event 10 of session 's9' is not in the journal" in found
 
     def test_a_pruned_session(self, journal: Path, tmp_path: Path) -> None:
-        """Of what was pruned its stub is compared: what is missing of it is found, too."""
+        """A pruned session is compared with its stub, so its missing events are detected as well."""
         data = lines(drained(stream(journal)))
         before = to_ms(NOW + DAY)
         key = tmp_path / "key.pem"
@@ -269,7 +269,7 @@ class TestAgainstTheJournal:
         assert fault.message.startswith("events 9 to 10 of session 's1x', of which the journal has the")
 
     def test_servers_of_a_database(self, postgresql: PostgresLocation) -> None:
-        """What several servers recorded is compared lane by lane."""
+        """Events of several servers are compared lane by lane."""
         with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
             one.write("s1", *BODIES)
             other.write("s2", *BODIES)
@@ -285,7 +285,7 @@ class TestAgainstTheJournal:
 
 
 def _same(line: bytes, other: bytes) -> bool:
-    """Tell whether a changed line still says what it did, as with a blank in it."""
+    """Tell whether a changed line has the same meaning, as with an added blank."""
     try:
         return json.loads(line[max(0, line.find(b"{")) :]) == json.loads(other)
     except ValueError:
@@ -293,7 +293,7 @@ def _same(line: bytes, other: bytes) -> bool:
 
 
 def test_memory_for_a_number_out_of_reach(sent: list[bytes], tmp_path: Path) -> None:
-    """A number that is far beyond all others is a fault, and takes no memory for those between."""
+    """A number far beyond the others is a fault and needs no memory for the numbers in between."""
     far = edited(sent[9], lambda line: line.update(seq=1 << 60))
     found = check([*sent[:9], far, *sent[10:]])
     assert {each.line for each in found.faults} >= {10}

@@ -1,4 +1,4 @@
-"""The chain of a journal: whatever is done to the file behind its back is named."""
+"""The chain of a journal: any tampering with the file is reported."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def said(number: int) -> MessageAdded:
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
-    """A closed journal with two sessions of nine events whose recording was interleaved."""
+    """A closed journal with two sessions of nine events that were recorded interleaved."""
     path = tmp_path / "journal.db"
     with Journal.open(path) as journal:
         for session in ("s1", "s2"):
@@ -41,7 +41,7 @@ def database(tmp_path: Path) -> Path:
 
 
 def tamper(path: Path, *statements: str) -> None:
-    """Change the file as somebody would who has it."""
+    """Change the file like an attacker who has access to it."""
     with closing(raw_database(path)) as connection:
         for statement in statements:
             connection.execute(statement)
@@ -53,7 +53,7 @@ def found(path: Path) -> dict[str, ChainCheck]:
 
 
 def renumber(session: str, first: int, by: int) -> list[str]:
-    """Move the numbers of all events from `first` on."""
+    """Return statements that shift the numbers of all events from `first` on."""
     here = f"session = '{session}'"
     return [
         f"UPDATE event SET seq = -(seq + {by}) WHERE {here} AND seq >= {first}",
@@ -63,7 +63,7 @@ def renumber(session: str, first: int, by: int) -> list[str]:
 
 
 def move(session: str, order: list[int]) -> list[str]:
-    """Give the events of a session the numbers they have in `order`."""
+    """Return statements that renumber the events of a session in the given `order`."""
     here = f"session = '{session}'"
     cases = " ".join(f"WHEN {old} THEN -{new}" for new, old in enumerate(order, 1))
     return [
@@ -94,7 +94,7 @@ class TestWhole:
 
     @pytest.mark.sqlite("its file is moved away")
     def test_after_a_refused_write(self, database: Path) -> None:
-        """What could not be written leaves no link behind."""
+        """A failed write does not affect the chain."""
         with Journal.open(database) as journal:
             moved = database.with_name("moved.db")
             database.rename(moved)
@@ -105,14 +105,14 @@ class TestWhole:
         assert found(database)["s1"].fault is None
 
     def test_equal_events_have_different_hashes(self, database: Path) -> None:
-        """Nobody learns from two hashes that the same was said: each content has a salt of its own."""
+        """Equal contents have different hashes, because each content has its own salt."""
         with closing(raw_database(database)) as connection:
             rows = connection.execute("SELECT salt, hash FROM event").fetchall()
         assert len({salt for salt, _ in rows}) == len({own for _, own in rows}) == 2 * EVENTS
 
     @pytest.mark.sqlite("a file of an earlier release")
     def test_a_journal_of_an_earlier_release(self, tmp_path: Path) -> None:
-        """A journal of an earlier release has its chain, also once it was open for writing."""
+        """A journal of an earlier release has an intact chain before and after a writer opens it."""
         path = tmp_path / "earlier.db"
         with closing(raw_database(path)) as connection:
             connection.executescript(DUMP.read_text())
@@ -125,7 +125,7 @@ class TestWhole:
         assert check_file(path).missing == 0
 
     def test_no_journal(self, tmp_path: Path) -> None:
-        """A file that is not there is said to be missing, not found in order."""
+        """A missing file is reported as missing, not as valid."""
         with pytest.raises(JournalError, match="no journal"):
             list(verify_journal(tmp_path / "none.db"))
 
@@ -158,7 +158,7 @@ class TestTampering:
         ],
     )
     def test_changed(self, database: Path, change: str) -> None:
-        """One event that says something else is named, and only its session is blamed."""
+        """A changed event is named, and only its own session has a fault."""
         tamper(database, f"UPDATE event SET {change} WHERE session = 's1' AND seq = 5")
         checks = found(database)
         fault = checks["s1"].fault
@@ -169,7 +169,7 @@ class TestTampering:
         assert checks["s2"].fault is None
 
     def test_a_cut_in_digits_counts(self, database: Path) -> None:
-        """Long integers in an input are held to every digit."""
+        """The hash covers every digit of a long integer."""
         with Journal.open(database) as journal:
             result = CallResult(call_id="c", tool="t", output="12345678901234567890", is_error=False)
             journal.write("s1", result)
@@ -182,7 +182,7 @@ class TestTampering:
         assert (fault.seq, fault.kind) == (10, "changed")
 
     def test_another_writing_of_the_same_json(self, database: Path) -> None:
-        """Spaces, escapes and the order of members are nobody's change."""
+        """Different spaces, escapes and member order in the JSON are not reported as changes."""
         with closing(raw_database(database)) as connection:
             rows = connection.execute("SELECT cursor, body FROM event").fetchall()
             for cursor, body in rows:
@@ -256,7 +256,7 @@ class TestTampering:
     def test_named(
         self, database: Path, statements: list[str], seq: int, kind: str, message: str
     ) -> None:
-        """What was removed, inserted or moved is called by its name and number."""
+        """Removed, inserted and moved events are reported with kind and number."""
         tamper(database, *statements)
         checks = found(database)
         fault = checks["s1"].fault
@@ -265,7 +265,7 @@ class TestTampering:
         assert checks["s2"].fault is None
 
     def test_an_event_of_another_session(self, database: Path) -> None:
-        """An event cannot be lent to another session, whose number and time it has."""
+        """An event copied from another session with the same number is detected."""
         tamper(
             database,
             "UPDATE event SET (body, salt, hash, at) = (SELECT body, salt, hash, at FROM event AS other "
@@ -277,7 +277,7 @@ class TestTampering:
 
     @pytest.mark.sqlite("a lower number is of another lane in a database")
     def test_moved_in_the_file(self, database: Path) -> None:
-        """An event that stands elsewhere among those of all sessions was moved, whatever its number."""
+        """An event that was moved within the file is reported, although its number is unchanged."""
         tamper(
             database,
             "UPDATE event SET cursor = -1 WHERE session = 's1' AND seq = 5",
@@ -292,7 +292,7 @@ class TestTampering:
         assert checks["s2"].fault is None
 
     def test_a_whole_session_gone(self, database: Path) -> None:
-        """A session that was taken out with its line leaves a hole in the file's numbers."""
+        """A session that was removed with its line leaves a gap in the file's numbers."""
         tamper(database, "DELETE FROM event WHERE session = 's1'", "DELETE FROM session WHERE id = 's1'")
         assert [c.fault for c in verify_journal(database)] == [None]
         assert check_file(database).missing == EVENTS
@@ -301,7 +301,7 @@ class TestTampering:
     @settings(max_examples=examples(30), deadline=None)
     @given(data=st.data())
     def test_any_byte(self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
-        """No character of any body can be replaced without the event being named."""
+        """Any replaced character in any body is detected, unless the JSON value stays equal."""
         path = tmp_path_factory.mktemp("any") / "journal.db"
         with Journal.open(path) as journal:
             journal.write("s", opening(), *(said(n) for n in range(4)))

@@ -1,4 +1,4 @@
-"""Compiled tables and statements: they equal their declarations."""
+"""Compiled tables and statements equal their declarations."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ SQL = {
 
 class TestCompiled:
     def test_is_up_to_date(self) -> None:
-        """A change to the tables or statements was compiled: `python -m …database.compile` does it."""
+        """The compiled module is current; `python -m …database.compile` updates it."""
         assert module() == Path(compiled.__file__).read_text(encoding="utf-8")
 
     @pytest.mark.slow
     def test_imports_no_database_library(self) -> None:
-        """A journal runs without an import of SQLModel or SQLAlchemy."""
+        """A journal runs without importing SQLModel or SQLAlchemy."""
         probe = (
             "import sys; import interlock.engine.history.database.compiled; "
             "print({'sqlalchemy', 'sqlmodel'} & set(sys.modules))"
@@ -52,7 +52,7 @@ class TestCompiled:
 
     @pytest.mark.slow
     def test_a_hub_of_several_servers_has_no_sqlite(self) -> None:
-        """The library of files comes with the first file: a server on PostgreSQL has none."""
+        """A server on PostgreSQL does not import sqlite3."""
         probe = (
             "import sys; import interlock.engine.gateway.cluster.shared_hub; "
             "from interlock.engine.gateway.server.server import Gateway; print('sqlite3' in sys.modules)"
@@ -73,7 +73,7 @@ class TestCompiled:
 
     @pytest.mark.slow
     def test_each_statement_is_known_to_postgresql(self, postgresql: PostgresLocation) -> None:
-        """Every statement, condition of a filter and translation of them can be prepared on a schema."""
+        """Every statement and filter condition, translated, can be prepared on a PostgreSQL schema."""
         prepare(postgresql)
         faults: dict[str, str] = {}
         with reading(postgresql) as connection:
@@ -90,5 +90,5 @@ class TestCompiled:
 
 
 def whole(statement: str) -> str:
-    """A statement with something in place of what is put into it."""
+    """Return a statement with its placeholders filled in."""
     return statement.format(where="TRUE", types="'message'", values="?")

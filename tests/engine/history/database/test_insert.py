@@ -27,7 +27,7 @@ def connection() -> Iterator[sqlite3.Connection]:
 class TestInsert:
     @pytest.mark.parametrize("count", COUNTS)
     def test_all_in_order(self, connection: sqlite3.Connection, count: int) -> None:
-        """Every row is there once, in the order given, whether it goes alone or with others."""
+        """Every row is inserted once, in order, alone or together with others."""
         rows = [(f"name {number}", number) for number in range(count)]
         insert(connection, "INSERT INTO line (name, n) VALUES (?, ?)", rows)
         assert connection.execute("SELECT name, n FROM line ORDER BY id").fetchall() == rows
@@ -36,7 +36,7 @@ class TestInsert:
     def test_what_follows_the_values_holds_for_all(
         self, connection: sqlite3.Connection, count: int
     ) -> None:
-        """The last of those that share a key wins, as if each had been inserted alone."""
+        """The last of several rows with one key wins, as if each had been inserted separately."""
         rows = [(f"name {number % 7}", number) for number in range(count)]
         statement = (
             "INSERT INTO line (name, n) VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET n = excluded.n"
@@ -45,7 +45,7 @@ class TestInsert:
         assert dict(connection.execute("SELECT name, n FROM line").fetchall()) == dict(rows)
 
     def test_one_that_cannot_be_inserted_fails_all(self, connection: sqlite3.Connection) -> None:
-        """What is left to the transaction around it can be taken back whole."""
+        """A failed insert can be rolled back completely by the surrounding transaction."""
         rows = [(f"name {number}", number) for number in range(90)] + [("name 3", 1)]
         connection.execute("BEGIN")
         with pytest.raises(sqlite3.IntegrityError):

@@ -1,4 +1,4 @@
-"""Locations of journals: files and databases, as they are named and shown."""
+"""Locations of journals: files and databases, as they are parsed and shown."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class TestLocationOf:
 
     @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "PostgreSQL"])
     def test_reads_a_database(self, scheme: str) -> None:
-        """Both schemes that libpq knows name a database, whose schema is no parameter of libpq."""
+        """Both schemes that libpq knows name a database; `schema` is not passed on to libpq."""
         found = location_of(f"{scheme}://ada@db:5433/lock?sslmode=require&schema=team_a")
         assert found == PostgresLocation("postgresql://ada@db:5433/lock?sslmode=require", "team_a")
 
     def test_takes_the_writing_one_of_several_hosts(self) -> None:
-        """Of a database and its standbys the one that takes writes is used, unless the URL says so."""
+        """With several hosts the writable one is selected, unless the URL chooses differently."""
         which = "target_session_attrs=read-write"
         found = location_of("postgresql://ada@one:1,two/lock")
         assert found == PostgresLocation(f"postgresql://ada@one:1,two/lock?{which}")
@@ -32,19 +32,19 @@ class TestLocationOf:
 
     @pytest.mark.parametrize("text", ["mysql://ada@db/lock", "sqlite:///j.db", "file:///data/j.db"])
     def test_refuses_other_schemes(self, text: str) -> None:
-        """A URL of another kind names no folder: the error says what can be named."""
+        """A URL of another kind is refused with the accepted forms instead of naming a folder."""
         with pytest.raises(JournalError, match="Name a file, or a database: postgresql://user@host"):
             location_of(text)
 
     @pytest.mark.parametrize("text", ["postgresql:/ada@db/lock", "Postgres:/ada@db/lock"])
     def test_refuses_a_database_with_one_slash(self, text: str) -> None:
-        """It is meant for a database: it makes no folder of that name."""
+        """A database URL with only one slash is refused instead of naming a folder."""
         with pytest.raises(JournalError, match="its host cannot be read"):
             location_of(text)
 
     @pytest.mark.parametrize("password", ["x@y", "100%", "%zz", "@"])
     def test_refuses_a_password_that_libpq_reads_otherwise(self, password: str) -> None:
-        """libpq would take a part of it for the host, or say it in an error."""
+        """A password is refused if libpq would read part of it as the host or show it in an error."""
         with pytest.raises(JournalError, match="its user or password cannot be read"):
             location_of(f"postgresql://ada:{password}@db/lock")
         assert location_of("postgresql://ada%40b:x%25@db/lock") == PostgresLocation(
@@ -53,12 +53,12 @@ class TestLocationOf:
 
     @pytest.mark.parametrize("schema", ["", "A", "1a", 'a"b', "a-b", "x" * 64])
     def test_refuses_names_of_schemas_that_need_quotes(self, schema: str) -> None:
-        """A schema's name is written into statements: only plain ones are taken."""
+        """Only plain schema names are accepted, because they are written into statements."""
         with pytest.raises(JournalError, match="cannot be the schema of a journal"):
             location_of(f"postgresql://db/lock?schema={schema}")
 
     def test_refuses_a_url_of_no_database(self) -> None:
-        """A scheme alone is not enough."""
+        """A scheme without a database is refused."""
         with pytest.raises(JournalError, match="does not name a database"):
             location_of("postgresql://")
 
@@ -66,7 +66,7 @@ class TestLocationOf:
     def test_finds_a_file_from_any_directory(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A relative name is completed, a URL is left."""
+        """A relative file name becomes absolute; a URL stays unchanged."""
         monkeypatch.chdir(tmp_path)
         assert absolute("j.db") == tmp_path / "j.db"
         assert absolute("postgresql://db/lock") == PostgresLocation("postgresql://db/lock")
@@ -91,7 +91,7 @@ class TestShownLocation:
         ],
     )
     def test_has_no_password(self, text: str) -> None:
-        """Neither a location's text nor an error has the password of its URL."""
+        """Neither the text of a location nor an error shows the password of its URL."""
         try:
             shown = str(location_of(text))
         except JournalError as error:
@@ -100,6 +100,6 @@ class TestShownLocation:
         assert "hunter2" not in shown
 
     def test_can_be_read_again(self) -> None:
-        """Without a password the text names the same location."""
+        """A URL without a password names the same location when its shown text is parsed."""
         found = location_of("postgresql://ada@db/lock?sslmode=require&schema=team_a")
         assert location_of(str(found)) == found

@@ -1,4 +1,4 @@
-"""Migrations, in both databases: what they keep, which older servers may go on, and what stops them."""
+"""Migrations in both databases: what they keep, which older servers may continue, what stops them."""
 
 from __future__ import annotations
 
@@ -61,34 +61,34 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def expanded(tmp_path: Path) -> Schema:
-    """The schema of a next version, beside which servers of this one may go on."""
+    """The schema of a next version that still allows servers of this one."""
     return schema_with(tmp_path, EXPANDING)
 
 
 @pytest.fixture
 def contracted(tmp_path: Path) -> Schema:
-    """The schema of the version after that, beside which no older server may go on."""
+    """The schema of the version after that, which allows no older servers."""
     return schema_with(tmp_path, EXPANDING, CONTRACTING)
 
 
 class TestMigrations:
     @pytest.mark.parametrize("revision", OLDER)
     def test_keep_everything(self, place: Place, revision: str) -> None:
-        """A journal of each earlier revision becomes what a new one is, with all that it held."""
+        """A journal of each earlier revision becomes equal to a new one and keeps all its data."""
         assert problems_after(place("older"), place("fresh"), CURRENT, revision) == []
 
     def test_of_the_next_versions_keep_everything(self, place: Place, contracted: Schema) -> None:
-        """What checks future migrations checks one that adds and one that takes away."""
+        """The check for future migrations accepts one that adds and one that removes."""
         assert problems_after(place("older"), place("fresh"), contracted, NOW) == []
 
     def test_that_lose_something_are_found(self, place: Place, tmp_path: Path) -> None:
-        """A migration that changes an event, or makes another table than a new journal has, is named."""
+        """A migration that changes an event is reported."""
         faulty = EXPANDING + "    op.execute(\"UPDATE event SET body = '{}' WHERE seq = 2\")\n"
         found = problems_after(place("older"), place("fresh"), schema_with(tmp_path, faulty), NOW)
         assert "or others" in found[0]
 
     def test_have_the_columns_types_of_the_tables(self, tmp_path: Path, expanded: Schema) -> None:
-        """A new column's text has PostgreSQL's order of bytes, and its number 64 bits."""
+        """A new text column has PostgreSQL's byte order, and a new number column has 64 bits."""
         location = postgres.fresh_location()
         try:
             prepare(location, expanded)
@@ -105,14 +105,14 @@ class TestMigrations:
 
 class TestRange:
     def test_of_a_journal_that_says_none_is_its_own_revision(self, place: Place) -> None:
-        """A journal of this version names no other, and is current for it alone."""
+        """A journal of this version names no older version that it allows."""
         location = place("new")
         prepare(location, CURRENT)
         with reading(location) as connection:
             assert read_revision(connection) == (CURRENT.newest, ())
 
     def test_lets_older_servers_go_on(self, place: Place, expanded: Schema) -> None:
-        """This version writes and reads beside a newer one that lets it, and changes no table."""
+        """This version reads and writes a newer journal that allows it, and changes no table."""
         location = place("newer")
         prepare(location, expanded)
         assert inspect(location) == ("current", NEXT)
@@ -125,7 +125,7 @@ class TestRange:
             assert read_revision(connection) == (NEXT, (NOW,))
 
     def test_ends_with_a_migration_that_does_not_allow_it(self, place: Place, contracted: Schema) -> None:
-        """An older version says which schema it found, and leaves the journal as it is."""
+        """An older version reports the schema it found and leaves the journal unchanged."""
         location = place("newer")
         prepare(location, contracted)
         for opened in (Journal.open, open_reader):
@@ -137,7 +137,7 @@ class TestRange:
             assert read_revision(connection) == (LATER, ())
 
     def test_of_another_revision_counts_for_nothing(self, place: Place, expanded: Schema) -> None:
-        """What was said of one revision does not hold for what something else made of it."""
+        """The list of allowed versions is ignored if the revision was changed without updating it."""
         location = place("newer")
         prepare(location, expanded)
         with_writer = connect(location) if isinstance(location, PostgresLocation) else None
@@ -162,7 +162,7 @@ class TestUpgradeOfADatabase:
         return postgresql
 
     def test_is_done_by_one_of_many(self, older: PostgresLocation, expanded: Schema) -> None:
-        """Servers of the next version that start at the same moment all find one upgraded journal."""
+        """If servers of the next version start at the same time, all find one upgraded journal."""
         problems: list[Exception] = []
 
         def start() -> None:
@@ -182,7 +182,7 @@ class TestUpgradeOfADatabase:
     def test_waits_behind_nobody_for_long(
         self, older: PostgresLocation, expanded: Schema, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Where somebody reads a table for long it gives up, and can be tried again; writers go on."""
+        """An upgrade blocked by a long read gives up and can be retried; writers continue."""
         monkeypatch.setattr(postgres_schema, "LOCK_SECONDS", 0.1)
         reader = connect(older)
         reader.raw.execute("BEGIN")
@@ -196,7 +196,7 @@ class TestUpgradeOfADatabase:
         assert inspect(older, expanded) == ("current", NEXT)
 
     def test_happens_whole_or_not_at_all(self, older: PostgresLocation, tmp_path: Path) -> None:
-        """What a failed upgrade had done already is undone."""
+        """A failed upgrade is rolled back completely."""
         schema = schema_with(tmp_path, EXPANDING + '    op.execute("SELECT 1 / 0")\n')
         with reading(older) as connection:
             before = read_revision(connection)
@@ -207,7 +207,7 @@ class TestUpgradeOfADatabase:
             assert read_revision(connection) == before
 
     def test_is_the_owners(self, older: PostgresLocation, expanded: Schema) -> None:
-        """A role that may not change the tables is told which command their owner runs."""
+        """A role that may not change the tables gets an error with the command for their owner."""
         admin = connect(older)
         role = f"{older.schema}_server"
         admin.raw.execute(f"CREATE ROLE {role} LOGIN".encode())
@@ -225,7 +225,7 @@ class TestUpgradeOfADatabase:
 
     @pytest.mark.slow
     def test_lets_allowed_servers_run_on(self, older: PostgresLocation, expanded: Schema) -> None:
-        """A server that runs goes on through an upgrade beside which it may."""
+        """A running server continues through an upgrade that allows it."""
         with Journal.open(older) as journal:
             journal.write("s", opening())
             prepare(older, expanded)
@@ -234,7 +234,7 @@ class TestUpgradeOfADatabase:
 
     @pytest.mark.slow
     def test_is_refused_while_others_run(self, older: PostgresLocation, contracted: Schema) -> None:
-        """One beside which older servers may not go on waits until these have ended."""
+        """An upgrade that allows no older servers is refused until those have ended."""
         with Journal.open(older):
             with pytest.raises(JournalError, match=f"servers run that cannot.*schema {NOW}.*End all"):
                 prepare(older, contracted)
@@ -246,7 +246,7 @@ class TestUpgradeOfADatabase:
     def test_counts_out_who_is_silent(
         self, older: PostgresLocation, contracted: Schema, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A killed server, whose lease nobody renews, does not keep the upgrade waiting for ever."""
+        """A killed server, whose lease expired, does not block the upgrade forever."""
         monkeypatch.setattr(postgres_schema, "SILENT_SECONDS", 0.3)
         admin = connect(older)
         admin.execute(
@@ -260,7 +260,7 @@ class TestUpgradeOfADatabase:
     def test_counts_out_who_is_silent_where_the_clock_went_back(
         self, older: PostgresLocation, contracted: Schema, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A killed server whose lease seems to hold for hours counts out, but none that renews."""
+        """A killed server with a lease far in the future is ignored, but a server that renews is not."""
         monkeypatch.setattr(postgres_schema, "SILENT_SECONDS", 2.5)
         monkeypatch.setattr(leasing, "LEASE_SECONDS", 2.0)
         with Journal.open(older) as journal:
@@ -277,7 +277,7 @@ class TestUpgradeOfADatabase:
         prepare(older, contracted)
 
     def test_killed_in_the_middle(self, older: PostgresLocation, tmp_path: Path) -> None:
-        """An upgrade whose connection is ended leaves the tables as they were, for the next one."""
+        """An upgrade whose connection is killed leaves the tables unchanged for the next attempt."""
         killed = EXPANDING + '    op.execute("SELECT pg_terminate_backend(pg_backend_pid())")\n'
         with pytest.raises(JournalError):
             prepare(older, schema_with(tmp_path / "killed", killed))
@@ -290,7 +290,7 @@ class TestUpgradeOfADatabase:
     def test_while_an_older_version_changes_the_journal(
         self, older: PostgresLocation, contracted: Schema, tmp_path: Path
     ) -> None:
-        """An older `prune` that looked before an upgrade says so and changes nothing after it."""
+        """An older `prune` that starts before an upgrade is refused after it and changes nothing."""
         looked = maintenance.inspect
 
         def first(*args: object) -> object:
@@ -307,14 +307,14 @@ class TestUpgradeOfADatabase:
     def test_waits_for_who_changes_the_journal(
         self, older: PostgresLocation, contracted: Schema, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """What an older version began to change it ends before the tables are others."""
+        """An upgrade is refused while an older version changes the journal."""
         monkeypatch.setattr(postgres_schema, "TURN_SECONDS", 0.3)
         with maintenance.changing_database(older), pytest.raises(JournalError, match="was not upgraded"):
             prepare(older, contracted)
         prepare(older, contracted)
 
     def test_while_a_server_starts(self, older: PostgresLocation, contracted: Schema) -> None:
-        """A server that looked before an upgrade and begins after it says so, and is not registered."""
+        """A server that starts after an upgrade it does not know is refused and not registered."""
         prepare(older, contracted)
         with pytest.raises(JournalError, match=f"has schema {LATER}"):
             ServerLease.take(older)
@@ -327,7 +327,7 @@ class TestTableOfStreams:
 
     @pytest.mark.parametrize("made", [False, True], ids=["without", "with"])
     def test_is_there_after_an_upgrade(self, postgresql: PostgresLocation, made: bool) -> None:
-        """A database of the first revision gets it; where one has it already, positions in it stay."""
+        """An upgrade adds the table to a first-revision database; an existing one keeps its rows."""
         journal_at(postgresql, CURRENT, "0006")
         sent = {0: SentEvent(3, "ab")}
         admin = connect(postgresql)
@@ -346,7 +346,7 @@ class TestTableOfStreams:
 
 
 def test_every_revision_has_its_script() -> None:
-    """What this version knows is what its scripts make, in their order."""
+    """The revisions that this version knows are those of its scripts, in order."""
     from alembic.config import Config
     from alembic.script import ScriptDirectory
 

@@ -1,4 +1,4 @@
-"""What approvals cost people, counted from recorded events."""
+"""The cost of approvals for operators, computed from recorded events."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def bench(tmp_path: Path):
 
 class TestNumbers:
     def test_of_a_rule(self, bench: Bench) -> None:
-        """Requests by what became of them, how long people took, what was changed, what was too quick."""
+        """A rule's requests by outcome, with decision time, edits and decisions that were too quick."""
         for after, more in (
             (1.0, {}),
             (1.999, {}),
@@ -113,7 +113,7 @@ class TestNumbers:
         assert bench.count().total == tally
 
     def test_of_operators(self, bench: Bench) -> None:
-        """Everybody's own decisions; one of several approvals that are needed counts for who gave it."""
+        """Each operator's own decisions; one of several required approvals counts for its giver."""
         first = bench.ask(people=2)
         bench.end(ApprovalGiven(approval_id=first, call_id="c", by="jo"), 10)
         bench.answer(first, 5.0, by="maria", others=("jo",))
@@ -126,7 +126,7 @@ class TestNumbers:
         assert set(found.rules[0].by) == {"maria", "jo"}
 
     def test_rules_apart(self, bench: Bench) -> None:
-        """A rule is its net and its text, wherever it stands; those that ask most come first."""
+        """A rule is identified by net and text, not by line; rules with most requests come first."""
         moved = RULE.model_copy(update={"line": 9})
         changed = RULE.model_copy(update={"text": "require human-approval before deploy within 5m"})
         for rule in (RULE, changed, moved, None):
@@ -137,7 +137,7 @@ class TestNumbers:
         assert {None if r.rule is None else r.rule.text for r in found[1:]} == {None, changed.text}
 
     def test_since(self, bench: Bench) -> None:
-        """What was asked earlier does not count, nor its answer."""
+        """Requests from before the time, and their answers, are not counted."""
         early = bench.ask()
         bench.now += timedelta(hours=1)
         since = bench.now
@@ -147,7 +147,7 @@ class TestNumbers:
         assert (total.requests, total.decided, total.seconds) == (1, 1, 3.0)
 
     def test_same_ids_in_two_sessions(self, bench: Bench) -> None:
-        """Ids are a session's own."""
+        """Equal approval ids in two sessions are counted separately."""
         bench.open("bot-2")
         first = bench.ask()
         bench.asked -= 1
@@ -156,12 +156,12 @@ class TestNumbers:
         assert (bench.count().total.decided, bench.count().total.open) == (1, 1)
 
     def test_a_clock_that_went_back(self, bench: Bench) -> None:
-        """An answer before its question took no time."""
+        """An answer that is dated before its request counts as zero seconds."""
         bench.answer(bench.ask(), -60.0)
         assert bench.count().total.seconds == 0.0
 
     def test_nothing(self, bench: Bench) -> None:
-        """No requests are no numbers, not a mistake."""
+        """A journal without requests gives empty statistics, not an error."""
         found = bench.count()
         assert (found.rules, found.operators, found.total.rate, found.total.seconds) == (
             (),
@@ -177,7 +177,7 @@ class TestAlways:
             bench.answer(bench.ask(**more))
 
     def test_enough(self, bench: Bench) -> None:
-        """From twenty on, all yes and unchanged, a rule is always approved."""
+        """A rule counts as always approved after `ENOUGH` unchanged approvals without exception."""
         self.approved(bench, ENOUGH - 1)
         assert not bench.count().rules[0].always
         self.approved(bench, 1)
@@ -187,20 +187,20 @@ class TestAlways:
         "spoiled", [{"approved": False}, {"input": {"env": "staging"}}], ids=["denied", "edited"]
     )
     def test_one_exception(self, bench: Bench, spoiled: dict[str, object]) -> None:
-        """One no, or one that was changed first, and people do decide."""
+        """One denial or one edited approval is enough: the rule no longer counts as always approved."""
         self.approved(bench, ENOUGH)
         bench.answer(bench.ask(), **spoiled)
         assert not bench.count().rules[0].always
 
     def test_expired(self, bench: Bench) -> None:
-        """A request that nobody answered was denied."""
+        """An expired request counts as denied."""
         self.approved(bench, ENOUGH)
         bench.end(ApprovalExpired(approval_id=bench.ask(), call_id="c", reason="late"), 900)
         assert not bench.count().rules[0].always
 
     @pytest.mark.parametrize("where", ["event", "text"])
     def test_high_risk(self, bench: Bench, where: str) -> None:
-        """A rule of high risk is never one to ask less about, whether the event says so or its text."""
+        """A high-risk rule never counts as always approved, whether event or text has the risk."""
         high = RULE.model_copy(update={"text": f"{RULE.text}  risk   high"})
         more = {"risk": "high"} if where == "event" else {"rule": high}
         self.approved(bench, ENOUGH, **more)
@@ -208,7 +208,7 @@ class TestAlways:
         assert not bench.count().rules[0].always
 
     def test_no_grants(self, bench: Bench) -> None:
-        """A rule that forbids grants, or asks several people, is not to have one."""
+        """A rule that forbids grants or needs several approvers gets no suggestion of a grant."""
         forbids = RULE.model_copy(update={"text": f"{RULE.text} no grants"})
         self.approved(bench, 1, rule=forbids)
         self.approved(bench, 2, people=2)
@@ -216,7 +216,7 @@ class TestAlways:
 
     @pytest.mark.slow
     def test_sessions_are_few(self, bench: Bench) -> None:
-        """Of a rule the latest sessions are known by name, with how often it asked there."""
+        """Only a rule's latest sessions are listed by name, with their numbers of requests."""
         for number in range(SESSIONS + 5):
             bench.open(f"s{number}")
             bench.ask(session=f"s{number}")
@@ -230,13 +230,13 @@ class TestAlways:
 
 class TestIndex:
     def test_only_requests_are_read(self, bench: Bench) -> None:
-        """Counting goes by the index of events about requests, also of those since a time."""
+        """The query uses the index of approval events, with or without a start time."""
         assert "ix_event_approval" in plan_of(bench.path, SELECT_APPROVALS, (0, ALL_ROWS, 0, 9))
 
 
 class TestReading:
     def test_pages(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Page by page the numbers are the same, also where inputs end a page early."""
+        """Page sizes do not change the numbers, even if large inputs end a page early."""
         for _ in range(30):
             bench.answer(bench.ask(input={"text": "x" * 300}))
         whole = bench.count()
@@ -247,12 +247,12 @@ class TestReading:
             assert bench.count() == whole
 
     def test_numbers_that_json_lacks(self, bench: Bench) -> None:
-        """An input with `NaN` is no obstacle."""
+        """An input with `NaN` can be counted."""
         bench.answer(bench.ask(input={"at": float("nan")}))
         assert bench.count().total.approved == 1
 
     def test_a_changed_event(self, bench: Bench) -> None:
-        """An event that somebody made unreadable is named, not passed over."""
+        """An event that was made unreadable is reported, not skipped."""
         bench.answer(bench.ask())
         bench.journal.close()
         with closing(raw_database(bench.path)) as connection:
@@ -262,7 +262,7 @@ class TestReading:
             bench.count()
 
     def test_stops(self, bench: Bench) -> None:
-        """Counting ends once nobody waits for it."""
+        """Counting stops when its result is no longer needed."""
         bench.ask()
         stop = threading.Event()
         stop.set()
@@ -277,7 +277,7 @@ class TestReading:
     )
 )
 def test_law(times: Sequence[tuple[float, bool, str]], tmp_path_factory: pytest.TempPathFactory) -> None:
-    """What rules, operators and the total say is the same decisions, however they fall."""
+    """The sums over rules, over operators and the total agree for any sequence of decisions."""
     bench = Bench(tmp_path_factory.mktemp("law") / "deploy.db")
     bench.open()
     taken: list[float] = []

@@ -1,4 +1,4 @@
-"""Reading only what happened to calls."""
+"""Reading only the events about calls."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ..support.recording import NOON, asks, decided, opening, result
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
-    """Three sessions a day apart, the second with a subagent's below it."""
+    """Three sessions, opened one day apart; the second has a subagent's session."""
     path = tmp_path / "journal.db"
     days = iter(range(100))
     with Journal.open(path, clock=lambda: NOON + timedelta(days=next(days))) as writer:
@@ -37,20 +37,20 @@ def journal(tmp_path: Path) -> Path:
 
 
 def rows_of(path: Path, sessions: list[str], **options: int) -> list[tuple[str, CallRow]]:
-    """Every row with its session."""
+    """Return every row with its session."""
     return [(session, row) for session, rows in call_pages(path, sessions, **options) for row in rows]
 
 
 class TestSessions:
-    """Which sessions, and how many calls they have."""
+    """The list of sessions and their number of calls."""
 
     def test_in_the_order_they_were_opened(self, journal: Path) -> None:
-        """All but subagents', whose calls stand in their parent's record."""
+        """Sessions of subagents are left out, because their calls are in their parent's record."""
         assert list(recorded_sessions(journal)) == ["b", "a", "c"]
         assert count_calls(journal) == 4
 
     def test_since(self, journal: Path) -> None:
-        """Those in which something was recorded at that moment or later."""
+        """Sessions with an event at that time or later."""
         assert list(recorded_sessions(journal, NOON + timedelta(days=1))) == ["a", "c"]
         assert list(recorded_sessions(journal, NOON + timedelta(days=1, seconds=1))) == ["c"]
         assert count_calls(journal, NOON + timedelta(days=1)) == 3
@@ -64,10 +64,10 @@ class TestSessions:
 
 
 class TestRows:
-    """The rows of some sessions."""
+    """The rows of given sessions."""
 
     def test_only_what_counts(self, journal: Path) -> None:
-        """Session by session in the order asked for, each in its own order, without messages."""
+        """Rows come in the requested order of sessions, in order within each, without messages."""
         rows = rows_of(journal, ["c", "b"])
         assert [(session, row[0], row[2]) for session, row in rows] == [
             (session, seq, kind)
@@ -77,7 +77,7 @@ class TestRows:
         assert {row[2] for _, row in rows} <= set(CALL_TYPES)
 
     def test_after_an_event(self, journal: Path) -> None:
-        """Of every session those after that number, unknown sessions none."""
+        """Only events after the given number are returned; an unknown session has none."""
         rows = rows_of(journal, ["c", "x", "b"], after=3)
         assert [(session, row[0]) for session, row in rows] == [("c", 4), ("b", 4)]
 
@@ -85,14 +85,14 @@ class TestRows:
     def test_long_texts_end_a_page(
         self, journal: Path, text: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """However small a page gets, nothing is left out or comes twice."""
+        """Any size of page gives the same rows, without gaps or repetitions."""
         whole = rows_of(journal, ["a", "b", "c"])
         monkeypatch.setattr(calls, "PAGE_TEXT", text)
         monkeypatch.setattr(calls, "CHUNK", 1)
         assert rows_of(journal, ["a", "b", "c"]) == whole
 
     def test_written_meanwhile(self, journal: Path) -> None:
-        """Reading holds up no writer, and what is added before the end comes too."""
+        """Reading does not block a writer, and events added before its end are included."""
         pages = call_pages(journal, ["c"], page=1)
         assert next(pages)[1][0][2] == "session.opened"
         with Journal.open(journal) as writer:
@@ -100,7 +100,7 @@ class TestRows:
         assert [row[0] for _, rows in pages for row in rows] == [3, 4, 5]
 
     def test_a_damaged_file(self, tmp_path: Path) -> None:
-        """What is no journal is an error of its own kind."""
+        """A file that is not a journal raises `JournalError`."""
         path = tmp_path / "journal.db"
         path.write_text("no database, but long enough to be looked at for one" * 100)
         for read in (lambda: rows_of(path, ["a"]), lambda: count_calls(path)):

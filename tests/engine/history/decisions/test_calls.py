@@ -28,7 +28,7 @@ DO_TEST = step(TEST_FIRST, "do-test", "test", deferred=True)
 
 class TestCalls:
     def test_from_proposal_to_result(self) -> None:
-        """A call is in the transcript once, the same value as under its id, with what is known."""
+        """A call is in the transcript once, as the same object as under its id, with all its data."""
         bodies: list[EventBody] = [
             opening(TEST_FIRST),
             asks(("c1", "test")),
@@ -50,7 +50,7 @@ class TestCalls:
         assert call.names == ("test", "bash")
 
     def test_blocked(self) -> None:
-        """A blocked call keeps reason, net and rule; its output is what the model was told."""
+        """A blocked call keeps reason, net and rule; its output is the text sent to the model."""
         reason = "deploy requires a successful call to test first."
         state = state_after(
             opening(TEST_FIRST),
@@ -68,7 +68,7 @@ class TestCalls:
         assert call.output == reason
 
     def test_shadow_mode_runs_what_it_would_block(self) -> None:
-        """G-57: in shadow mode the verdict is kept and the call runs."""
+        """G-57: in shadow mode the verdict is kept, and the call runs."""
         state = state_after(
             opening(TEST_FIRST, mode="shadow"),
             decided("c1", "deploy", outcome="block", mode="shadow", reason="no"),
@@ -76,7 +76,7 @@ class TestCalls:
         assert (state.calls["c1"].status, state.calls["c1"].outcome) == ("running", "block")
 
     def test_skipped_when_told_so_before_a_decision(self) -> None:
-        """A tool message for an undecided call says why it never was decided."""
+        """The tool message for an undecided call has the reason that it was skipped."""
         text = "Skipped: user sent a new message"
         state = state_after(
             opening(),
@@ -86,7 +86,7 @@ class TestCalls:
         assert (state.calls["c1"].status, state.calls["c1"].output) == ("skipped", text)
 
     def test_skipped_when_the_turn_ends(self) -> None:
-        """A turn that rests leaves nothing proposed, earlier turns and running calls untouched."""
+        """The end of a turn skips its undecided calls; earlier turns and running calls stay unchanged."""
         hello = MessageAdded(role="user", text="go on")
         state = state_after(
             opening(),
@@ -100,7 +100,7 @@ class TestCalls:
 
     @pytest.mark.parametrize("end", ["done", "failed"])
     def test_unknown_when_the_session_ends_without_a_result(self, end: str) -> None:
-        """An allowed call without a result is an unknown outcome; a late result still settles it."""
+        """An allowed call without a result has an unknown outcome; a late result still settles it."""
         ended = (
             opening(TEST_FIRST),
             asks(("c1", "test"), ("c2", "deploy"), ("c3", "lint")),
@@ -116,7 +116,7 @@ class TestCalls:
         assert late.calls["c1"].status == "done"
 
     def test_cut_short(self) -> None:
-        """A running call whose model was told something else than a result has an unknown outcome."""
+        """A running call has an unknown outcome if the model got another message than its result."""
         state = state_after(
             opening(),
             decided("c1", "test"),
@@ -125,7 +125,7 @@ class TestCalls:
         assert (state.calls["c1"].status, state.calls["c1"].output) == ("unknown", "Aborted")
 
     def test_repeated_ids(self) -> None:
-        """Of calls with one id the latest is under it; each has its own entry in the transcript."""
+        """For calls with the same id, the latest is under the id; each has its own transcript entry."""
         state = state_after(
             opening(),
             asks(("c", "test")),
@@ -141,7 +141,7 @@ class TestCalls:
         ]
 
     def test_an_id_in_use(self) -> None:
-        """G-53: a refused repetition of a running call's id leaves that call its result."""
+        """G-53: a blocked call that reuses a running call's id does not take that call's result."""
         state = state_after(
             opening(),
             decided("c", "test"),
@@ -154,7 +154,7 @@ class TestCalls:
         ]
 
     def test_an_id_that_waits(self) -> None:
-        """G-53: so does a call that waits for a person."""
+        """G-53: the same holds for a call that waits for approval."""
         state = state_after(
             opening(),
             request("a1", "c", "deploy"),
@@ -168,7 +168,7 @@ class TestCalls:
         ]
 
     def test_anomalies_change_nothing(self) -> None:
-        """G-53: a result that names another tool is a note; the call goes on waiting for its own."""
+        """G-53: a result that names another tool becomes a note; the call still waits for its own."""
         state = state_after(
             opening(TEST_FIRST),
             decided("c1", "test", DO_TEST),
@@ -179,7 +179,7 @@ class TestCalls:
         assert state.transcript[-1].text == "anomaly: call 'c1' is a call to test"
 
     def test_a_result_for_nothing(self) -> None:
-        """G-16: the result of an unknown call changes nothing."""
+        """G-16: a result of an unknown call changes nothing."""
         before = state_after(opening(TEST_FIRST))
         after = state_after(opening(TEST_FIRST), result("c9", "test"))
         assert (after.calls, after.transcript, after.nets) == (
@@ -189,7 +189,7 @@ class TestCalls:
         )
 
     def test_the_same_over_a_wire(self) -> None:
-        """A state read back from JSON, where a call is two equal values, goes on as the original does."""
+        """A state that is restored from JSON continues like the original."""
         events = recorded(
             opening(TEST_FIRST),
             asks(("c1", "test")),

@@ -1,4 +1,4 @@
-"""Finding and reading decisions in parts: every filter, against the same filter over all lines."""
+"""Finding and reading decisions page by page: each filter is compared with a full scan."""
 
 from __future__ import annotations
 
@@ -36,32 +36,32 @@ from tests.support.decisions import NOW, Ticking, call, ended, many, opened, usu
 from tests.support.raw_database import raw_database
 
 ROWS, FIRST_STEP, STEP = 25_000, 700, 17_500
-"""A scan takes 700 lines, then 3,500, then 17,500, and is left with some."""
+"""A scan takes 700 lines, then 3,500, then 17,500, with some lines left over."""
 
 
 @pytest.fixture(autouse=True)
 def steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A third of what is looked at elsewhere: so many lines fewer are enough to take every step."""
+    """Use smaller scan steps than in production, so that fewer lines cover every step."""
     for name, lines in (("FIRST_STEP", FIRST_STEP), ("STEP", STEP)):
         monkeypatch.setattr(f"interlock.engine.history.decisions.reader.{name}", lines)
 
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A journal with so many decisions of 200 sessions."""
+    """A journal with `ROWS` decisions of 200 sessions."""
     return many(tmp_path_factory.mktemp("large") / "large.db", ROWS)
 
 
 @pytest.fixture(scope="module")
 def lines(large: Path) -> list[DecisionLine]:
-    """All of them, newest first."""
+    """All decision lines, newest first."""
     with closing(raw_database(large)) as connection:
         rows = connection.execute("SELECT * FROM decision ORDER BY at DESC, cursor DESC")
         return [DecisionLine(*row) for row in rows]
 
 
 def found(reader: DecisionReader, wanted: DecisionFilter, *, seconds: float = 0.05) -> list[DecisionPage]:
-    """All parts, scan by scan."""
+    """Return all pages, scan by scan."""
     parts: list[DecisionPage] = []
     scan = reader.scan(wanted, seconds=seconds)
     parts += scan.parts
@@ -72,7 +72,7 @@ def found(reader: DecisionReader, wanted: DecisionFilter, *, seconds: float = 0.
 
 
 def listed(reader: DecisionReader, wanted: DecisionFilter) -> list[Decision]:
-    """Everything that is wanted, part by part."""
+    """Return all matching decisions, page by page."""
     return [decision for part in found(reader, wanted) for decision in reader.read(wanted, part)]
 
 
@@ -117,7 +117,7 @@ class TestFilters:
     def test_find_what_a_look_at_all_lines_finds(
         self, large: Path, lines: list[DecisionLine], text: str
     ) -> None:
-        """The same decisions in the same order, whichever index leads there."""
+        """The reader finds the same decisions in the same order, whichever index it uses."""
         expected = [line.cursor for line in lines if CASES[text](line)]
         if text == "tool:e":
             expected = [
@@ -128,7 +128,7 @@ class TestFilters:
         assert [d.cursor for d in listed(DecisionReader(large), filtered(text))] == expected
 
     def test_letters_of_other_alphabets(self, tmp_path: Path) -> None:
-        """Upper and lower case do not matter beyond ASCII either."""
+        """Upper and lower case do not matter for letters beyond ASCII either."""
         path = tmp_path / "j.db"
         with Journal.open(path) as journal:
             journal.write("s1", opened("bot"), call("c1", "bash", "echo Größe ÄNDERN"))
@@ -136,13 +136,13 @@ class TestFilters:
             assert len(listed(DecisionReader(path), filtered(word))) == 1
 
     def test_a_subagents_session(self, tmp_path: Path) -> None:
-        """Its calls are found by its own id and by its parent's."""
+        """A subagent's calls are found by its own id and by its parent's id."""
         reader = DecisionReader(usual(tmp_path / "j.db"))
         assert [d.via for d in listed(reader, filtered("session:reader-3c"))] == ["reader-3c"]
         assert len(listed(reader, filtered("session:docs-writer-77c0"))) == 3
 
     def test_a_name_that_others_contain(self, tmp_path: Path) -> None:
-        """What is named exactly is meant alone; a part means all that have it."""
+        """An exact name matches only itself; any other text matches all names that contain it."""
         path = tmp_path / "j.db"
         with Journal.open(path) as journal:
             journal.write("s1", opened("bot"), call("c1", "test", "a"), call("c2", "test-all", "b"))
@@ -152,7 +152,7 @@ class TestFilters:
 
 
 def written(path: Path, *inputs: dict[str, JsonValue]) -> DecisionReader:
-    """A journal with a call of each input, the first one oldest."""
+    """Return a reader of a journal with one call for each input, the first one oldest."""
     with Journal.open(path, clock=Ticking()) as journal:
         calls = [call(f"c{n}", "write", "", input=each) for n, each in enumerate(inputs)]
         journal.write("s1", opened("bot"), *calls)
@@ -160,13 +160,13 @@ def written(path: Path, *inputs: dict[str, JsonValue]) -> DecisionReader:
 
 
 class TestInput:
-    """`input:` looks through all of an input; words only through its head."""
+    """`input:` searches the complete input, while words search only its head."""
 
     def calls(self, reader: DecisionReader, text: str) -> list[str]:
         return [decision.call_id for decision in listed(reader, filtered(text))]
 
     def test_behind_the_head(self, tmp_path: Path) -> None:
-        """What stands after the first 200 characters is found, however far below."""
+        """Text after the first 200 characters is found at any depth."""
         deep: JsonValue = {"edits": [{"old": "x" * HEAD}, {"new": "needle in HAY"}]}
         reader = written(
             tmp_path / "j.db", {"text": "y" * 5_000 + "needle"}, {"path": "a"}, {"deep": deep}
@@ -189,12 +189,12 @@ class TestInput:
         ],
     )
     def test_any_characters(self, tmp_path: Path, value: str, word: str) -> None:
-        """Backslashes, signs of LIKE and letters of other alphabets are what they are in the input."""
+        """Backslashes, LIKE wildcards and non-ASCII letters match literally."""
         reader = written(tmp_path / "j.db", {"text": "-" * HEAD + value}, {"text": "-" * HEAD + "other"})
         assert self.calls(reader, f'input:"{word}"') == ["c0"]
 
     def test_nothing_but_the_input(self, tmp_path: Path) -> None:
-        """Other fields of the event are not looked at: every one has a tool and a mode."""
+        """Other fields of the event, such as tool and mode, are not searched."""
         reader = written(tmp_path / "j.db", {"path": "a", "n": float("nan")}, {"mode": "fast"})
         assert self.calls(reader, "input:enforce") == []
         assert self.calls(reader, "input:call_id") == []
@@ -202,20 +202,20 @@ class TestInput:
         assert self.calls(reader, "input:NaN") == ["c0"]
 
     def test_in_small_steps(self, tmp_path: Path, large: Path) -> None:
-        """A scan looks at few events before it says where to go on: it can be left at any time."""
+        """A scan reads few events before it returns a position to continue from."""
         scan = DecisionReader(large).scan(filtered("input:nothing"), seconds=0)
         assert (scan.looked, scan.next is None) == (FIRST_STEP, False)
         scan = DecisionReader(large).scan(filtered("input:nothing"), top=scan.next, seconds=0)
         assert scan.looked == FIRST_STEP
 
     def test_counted(self, tmp_path: Path) -> None:
-        """Counts follow, and end when nobody wants them any more."""
+        """Matches are counted by the complete input."""
         reader = written(tmp_path / "j.db", *({"text": "-" * HEAD + f"call {n}"} for n in range(3)))
         assert count_decisions(reader.path, filtered("input:call")).total.count == 3
         assert count_decisions(reader.path, filtered('input:"call 1"')).total.count == 1
 
     def test_counting_stops(self, large: Path) -> None:
-        """A count that is no longer wanted ends with an error instead of at the end of the journal."""
+        """A cancelled count raises an error instead of continuing to the end of the journal."""
         stop = threading.Event()
         assert count_decisions(large, by="tool", stop=stop).total.count == ROWS
         stop.set()
@@ -225,7 +225,7 @@ class TestInput:
 
 class TestParts:
     def test_are_small_and_complete(self, large: Path) -> None:
-        """No part has more than `PAGE_SIZE`, and each reads as many as it says."""
+        """No page exceeds `PAGE_SIZE`, and each page returns as many decisions as it announces."""
         reader = DecisionReader(large)
         parts = found(reader, EVERYTHING, seconds=60)
         assert sum(part.count for part in parts) == ROWS
@@ -234,7 +234,7 @@ class TestParts:
             assert len(reader.read(EVERYTHING, part)) == part.count
 
     def test_a_scan_stops_and_goes_on(self, large: Path) -> None:
-        """With no time it looks a little and says where to go on; the parts are the same ones."""
+        """With no time a scan takes one step and returns its position; continued, it finds the same."""
         reader = DecisionReader(large)
         first = reader.scan(EVERYTHING, seconds=0)
         assert first.next is not None
@@ -244,7 +244,7 @@ class TestParts:
         assert sum(p.count for p in slow) == sum(p.count for p in quick)
 
     def test_newer_ones_stand_above(self, tmp_path: Path) -> None:
-        """Down to the border of the first part, a scan finds it again and what is new."""
+        """A scan down to the border of the first page returns that page and the newer decisions."""
         path = tmp_path / "j.db"
         clock = Ticking()
         with Journal.open(path, clock=clock) as journal:
@@ -261,7 +261,7 @@ class TestParts:
             assert [*above, *kept] == [d.cursor for d in listed(reader, EVERYTHING)]
 
     def test_many_in_one_millisecond(self, tmp_path: Path) -> None:
-        """Decisions of the same moment are told apart by their cursors."""
+        """Decisions of the same millisecond are ordered by their cursors."""
         path = tmp_path / "j.db"
         with Journal.open(path, clock=lambda: NOW) as journal:
             journal.write("s1", opened("bot"))
@@ -270,7 +270,7 @@ class TestParts:
         assert ids == [f"c{n}" for n in reversed(range(3 * PAGE_SIZE + 7))]
 
     def test_they_survive_a_wire(self, large: Path) -> None:
-        """What is asked and answered comes back from JSON as it was."""
+        """Filters, scans and decisions survive a round trip through JSON."""
         reader = DecisionReader(large)
         wanted = filtered("tool:rm since:9h")
         assert DecisionFilter.model_validate_json(wanted.model_dump_json()) == wanted
@@ -282,7 +282,7 @@ class TestParts:
 
 class TestOne:
     def test_its_event(self, tmp_path: Path) -> None:
-        """The event of a decision has all that the line leaves out."""
+        """The event of a decision is returned for its session and number."""
         reader = DecisionReader(usual(tmp_path / "j.db"))
         denied = listed(reader, filtered("verdict:denied"))[0]
         event = reader.event(denied.session, denied.seq)
@@ -290,13 +290,13 @@ class TestOne:
         assert event.body.type == "call.decided"
 
     def test_an_event_that_is_not_there(self, tmp_path: Path) -> None:
-        """A line without its event says so."""
+        """A missing event gives an error with its session and number."""
         with pytest.raises(JournalError, match="no event 99 of session 'nobody'"):
             DecisionReader(usual(tmp_path / "j.db")).event("nobody", 99)
 
     @pytest.mark.parametrize("column", ["verdict", "mode", "result", "kind"])
     def test_a_value_of_a_newer_version(self, tmp_path: Path, column: str) -> None:
-        """A value that only a newer version lists costs nobody the page: its line names it."""
+        """A value that only a newer version knows does not break the page; its line names the value."""
         path = usual(tmp_path / "j.db")
         with closing(raw_database(path)) as connection:
             connection.execute(f"UPDATE decision SET {column} = 'asleep'")
@@ -306,7 +306,7 @@ class TestOne:
         assert line.newer == f"{column} 'asleep'"
 
     def test_a_line_nobody_understands(self, tmp_path: Path) -> None:
-        """A time that is none is named with its file."""
+        """A line with an unreadable value is reported with its file."""
         path = usual(tmp_path / "j.db")
         with closing(raw_database(path)) as connection:
             connection.execute("UPDATE decision SET seq = 'perhaps'")
@@ -321,7 +321,7 @@ class TestCounts:
     @pytest.mark.variants
     @pytest.mark.parametrize("by", ["rule", "tool"])
     def test_groups_and_their_course(self, large: Path, lines: list[DecisionLine], by: str) -> None:
-        """The sums are those of the lines, and so is every step of time."""
+        """The sums equal those of the lines, in total and in each time step."""
         wanted = filtered("since:20h shop-1")
         mine = [line for line in lines if line.at >= ago(20) and "shop-1" in line.input]
         counts = count_decisions(large, wanted, by="rule" if by == "rule" else "tool", steps=10)
@@ -346,7 +346,7 @@ class TestCounts:
         assert next(g.rule for g in groups if g.name == "block-rm") == "block rm"
 
     def test_an_empty_journal(self, tmp_path: Path) -> None:
-        """Nothing to count is no error."""
+        """An empty journal gives empty counts, not an error."""
         path = tmp_path / "j.db"
         Journal.open(path).close()
         assert count_decisions(path).total.count == 0
@@ -355,7 +355,7 @@ class TestCounts:
 
 class TestShadow:
     def test_what_enforce_would_have_done(self, tmp_path: Path) -> None:
-        """G-26: which rules would have stopped or asked for how many, and what became of these calls."""
+        """G-26: the summary has the calls that each rule would have stopped or asked for, and results."""
         summary = shadow_summary(usual(tmp_path / "j.db"))
         (session,) = summary.sessions
         assert (session.session, session.calls) == ("nightly-sync-02", 5)
@@ -370,7 +370,7 @@ class TestShadow:
         assert total(summary.blocked).calls == 3
 
     def test_of_what_is_in_view(self, large: Path, lines: list[DecisionLine]) -> None:
-        """Every part of a filter narrows the summary as it does the list."""
+        """Each part of a filter applies to the summary as it does to the list."""
         shadow = [d for d in lines if d.mode == "shadow" and d.tool == "rm"]
         assert 0 < shadow_summary(large, filtered("tool:rm")).calls == len(shadow)
         assert shadow_summary(large, filtered("verdict:block")).sessions == ()
@@ -384,7 +384,7 @@ class TestShadow:
         )
 
     def test_first_blocks(self, tmp_path: Path) -> None:
-        """G-57: of each session's blocked calls the first is told from those that may follow from it."""
+        """G-57: a session's first block is counted apart from later ones, which may follow from it."""
         path = tmp_path / "j.db"
         with Journal.open(path) as journal:
             for session in ("s1", "s2"):
@@ -404,7 +404,7 @@ class TestShadow:
         assert firsts["s3"] == [("require-test", 1)]
 
     def test_a_running_call_is_neither(self, tmp_path: Path) -> None:
-        """Only what ended well counts as a successful step."""
+        """Only a call that ended without error counts as done."""
         path = tmp_path / "j.db"
         with Journal.open(path) as journal:
             journal.write("s1", opened("bot", "shadow"))
@@ -415,12 +415,12 @@ class TestShadow:
 
 
 def test_the_generated_journal_has_everything(lines: list[DecisionLine]) -> None:
-    """Every verdict and every result but the unknown one occurs, else the filters prove nothing."""
+    """The generated journal has every verdict and every result except `unknown`."""
     assert {line.verdict for line in lines} == set(get_args(CallVerdict))
     assert {line.result for line in lines} == {None, *RESULTS} - {"unknown"}
 
 
 def test_marks_order_the_list() -> None:
-    """A mark is time and cursor, so that it can be compared."""
+    """Positions are pairs of time and cursor, which compare in list order."""
     older: ListPosition = (int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000), 5)
     assert older < (older[0], 6) < (older[0] + 1, 1)

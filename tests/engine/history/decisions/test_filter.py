@@ -1,4 +1,4 @@
-"""The line an operator types to say which decisions are wanted."""
+"""The filter line that an operator types to select decisions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def parsed(text: str) -> DecisionFilter:
 
 class TestKeys:
     def test_each_has_its_place(self) -> None:
-        """Words, and every key; several of one key are kept together."""
+        """Words and every key are parsed; several values of one key are kept together."""
         assert parsed(
             'deploy prod input:"a b" tool:bash tool:rm rule:"block rm" verdict:block '
             "session:s1 agent:bot result:done"
@@ -44,31 +44,31 @@ class TestKeys:
         )
 
     def test_nothing_wants_everything(self) -> None:
-        """An empty line, or one of spaces."""
+        """An empty or blank line selects everything."""
         assert parsed("") == parsed("   ") == EVERYTHING
 
     def test_verdicts_have_families(self) -> None:
-        """`ask` is whatever a person was or would have been asked, `shadow` what enforce would change."""
+        """`ask` means calls with a real or would-be approval, `shadow` those enforce would change."""
         assert parsed("verdict:ask").verdicts == ("approved", "denied", "would-ask")
         assert parsed("verdict:shadow").verdicts == ("would-block", "would-ask")
 
     def test_capitals_and_the_words_on_screen(self) -> None:
-        """A key and a verdict are known in capitals too, a verdict as the list words it."""
+        """Keys and verdicts ignore case, and a verdict can be written as the list shows it."""
         assert parsed("Tool:Bash TOOL:rm").tools == ("Bash", "rm")
         assert parsed('Verdict:Block verdict:"would block"').verdicts == ("block", "would-block")
         assert parsed("result:Done").results == ("done",)
 
     def test_a_path_is_no_key(self) -> None:
-        """A capital before a colon is text unless it spells a key."""
+        """A word with a colon that is not a key is plain text."""
         assert parsed(r"C:\Temp Error: Tools:x").words == (r"C:\Temp", "Error:", "Tools:x")
 
     def test_what_looks_like_a_key_can_be_text(self) -> None:
-        """In quotes nothing is a key, and places with dots are text anyway."""
+        """Quoted text is never a key, and neither is a rule's place."""
         assert parsed('"tool:bash" deploy.rules:4').words == ("tool:bash", "deploy.rules:4")
 
     @given(st.text().filter(lambda text: text.strip() and '"' not in text).map(lambda text: text[:200]))
     def test_a_quoted_value_comes_back(self, value: str) -> None:
-        """What a group's name is turned into is understood as that name."""
+        """The quoted name of a group is parsed back to the same name."""
         if value.strip() and not value.startswith('"'):
             assert parsed(f"rule:{quoted(value)}").rules == (value,)
 
@@ -84,17 +84,17 @@ class TestTimes:
         ],
     )
     def test_as_people_say_them(self, text: str, moment: datetime) -> None:
-        """Whatever `since.moment` takes; what has a space stands in quotes."""
+        """All forms that `since.moment` accepts are accepted; a value with a space is quoted."""
         assert parsed(f"since:{text}").since == moment
 
     def test_in_the_operators_zone(self) -> None:
-        """A time without a zone is where the operator is."""
+        """A time without a zone is in the operator's zone."""
         assert parse_filter("since:16:00", now=NOW, zone=EAST).since == datetime(
             2026, 11, 20, 14, 0, tzinfo=UTC
         )
 
     def test_alone(self) -> None:
-        """What a line says of the time can be taken out of it as it was typed."""
+        """The time parts of a filter line are returned as they were typed."""
         assert (
             time_of('rm Since:"2026-11-01 08:15" tool:x until:1h ') == 'Since:"2026-11-01 08:15" until:1h'
         )
@@ -120,7 +120,7 @@ class TestErrors:
         ],
     )
     def test_say_where_and_what_instead(self, text: str, column: int, says: str) -> None:
-        """The column, what was found and what to write."""
+        """The error has the column, the rejected text and what to write instead."""
         with pytest.raises(FilterError) as caught:
             parsed(text)
         assert caught.value.column == column
@@ -129,13 +129,13 @@ class TestErrors:
 
     @given(st.text(max_size=60))
     def test_nothing_else_is_raised(self, text: str) -> None:
-        """Whatever is typed is a filter or a `FilterError` within the line."""
+        """Any input gives a filter or a `FilterError` with a column within the line."""
         error = said(text)
         assert error is None or 1 <= error.column <= len(text) + 1
 
 
 def said(text: str) -> FilterError | None:
-    """What is wrong with a filter."""
+    """Return the error of a filter line, if any."""
     try:
         parsed(text)
     except FilterError as error:

@@ -1,4 +1,4 @@
-"""The lines of decisions are what the events say, however they came into the file."""
+"""The decision lines follow from the events, however the events got into the file."""
 
 from __future__ import annotations
 
@@ -56,21 +56,21 @@ NET = sequence("test", "deploy")
 
 
 def stored(path: Path) -> list[DecisionLine]:
-    """The lines in a journal, in the order of the record."""
+    """Return the lines in a journal, in the order of the record."""
     with closing(raw_database(path)) as connection:
         rows = connection.execute("SELECT * FROM decision ORDER BY session, cursor").fetchall()
     return [DecisionLine(*row) for row in rows]
 
 
 def made(path: Path) -> list[DecisionLine]:
-    """The lines that the events in a journal make."""
+    """Return the lines that follow from the events in a journal."""
     reader = open_reader(path)
     lines = [line for s in reader.sessions(None) for line in decisions_of(reader.events(s.id))]
     return sorted(lines, key=lambda line: (line.session, line.cursor))
 
 
 def one(*bodies: EventBody, **fields: object) -> DecisionLine:
-    """The only line of a session with these events."""
+    """Return the only line of a session with these events."""
     (line,) = decisions_of(recorded(opening(NET, **fields), *bodies))
     return line
 
@@ -147,7 +147,7 @@ class TestLaw:
     def test_the_table_is_what_the_events_make(
         self, tmp_path_factory: pytest.TempPathFactory, moves: list[tuple[str, list[EventBody], str]]
     ) -> None:
-        """Whatever is recorded, reopened or failed to be written, the lines are those of the events."""
+        """The table equals the lines of the events after any writes, reopenings and failed writes."""
         path = tmp_path_factory.mktemp("law") / "j.db"
         journal = Journal.open(path)
         journal.write("s1", opening(NET))
@@ -155,7 +155,7 @@ class TestLaw:
         journal.write("child", opening(kind="child", parent="s1"))
         for session, bodies, then in moves:
             if then == "fail" and not isinstance(journal.path, Path):
-                continue  # what a database refuses is tested with its writer
+                continue  # failed writes of a database are tested with its writer
             if then == "fail":
                 with pytest.MonkeyPatch.context() as patch:
                     patch.setattr(Writer, "_check_in_place", refuse)
@@ -193,11 +193,11 @@ class TestVerdicts:
         ],
     )
     def test_as_the_record_says(self, fields: dict[str, object], verdict: str) -> None:
-        """G-26: enforce decides, shadow says what enforce would have done."""
+        """G-26: the verdict is a decision in enforce mode and a would-be decision in shadow mode."""
         assert one(decided("c1", "test", **fields)).verdict == verdict
 
     def test_a_denial_names_who_denied(self) -> None:
-        """A block after a person's no is a denial, by that person, of the rule that asked."""
+        """A block after a denial is listed as `denied`, with the approver and the rule that asked."""
         line = one(
             request("ap", "c1", "deploy"),
             answer("ap", "c1", approved=False),
@@ -206,7 +206,7 @@ class TestVerdicts:
         assert (line.verdict, line.by, line.net) == ("denied", "maria", "approve-before-deploy")
 
     def test_an_approval_names_the_net_that_asked(self) -> None:
-        """The decision itself names no net; the question before it does, and its rule."""
+        """The line has net and rule of the request, because the decision itself names no net."""
         line = one(
             request("ap", "c1", "deploy"),
             answer("ap", "c1"),
@@ -216,7 +216,7 @@ class TestVerdicts:
         assert (line.rule, line.place) == (RULE.text, RULE.where)
 
     def test_a_question_taken_back_denies_nothing(self) -> None:
-        """What was asked before a withdrawal or a resumption does not bear on the next decision."""
+        """An answer from before a withdrawal or a resumption does not affect the next decision."""
         for between in (
             ApprovalWithdrawn(approval_id="ap", call_id="c1", reason="gone"),
             SessionResumed(agent="bot", model="m", mode="enforce"),
@@ -228,7 +228,7 @@ class TestVerdicts:
             assert (line.verdict, line.by) == ("block", None)
 
     def test_an_allowed_call_has_the_net_that_moved(self) -> None:
-        """Without a net against it, the first that fired stands in the line."""
+        """An allowed call's line has the first net that fired."""
         assert one(decided("c1", "test", step(NET, "do-test", "test", deferred=True))).net == NET.name
 
 
@@ -238,11 +238,11 @@ class TestResults:
         [({}, "done"), ({"is_error": True}, "failed"), ({"is_error": True, "unknown": True}, "unknown")],
     )
     def test_the_call_that_ran_ends(self, fields: dict[str, object], ended: str) -> None:
-        """A result ends the decision that let its call run."""
+        """The result of a call is set on the decision that allowed it."""
         assert one(decided("c1", "test"), result("c1", "test", **fields)).result == ended
 
     def test_a_blocked_call_never_ends(self) -> None:
-        """What did not run has no result, and an id that comes again ends the call that ran."""
+        """A blocked call has no result, even if its id is that of a call that ran."""
         first, second = decisions_of(
             recorded(
                 opening(),
@@ -254,13 +254,13 @@ class TestResults:
         assert (first.result, second.result) == ("done", None)
 
     def test_an_anomaly_ends_nothing(self) -> None:
-        """G-53: a result that names another tool is not the call's."""
+        """G-53: a result that names another tool is not set on the call."""
         assert one(decided("c1", "test"), result("c1", "test", anomaly="rm")).result is None
 
 
 class TestSubagents:
     def test_one_line_in_the_session_that_judged_it(self, tmp_path: Path) -> None:
-        """A subagent's call is in two records and one line: the parent's, with the subagent as `via`."""
+        """A subagent's call, in two records, has one line: the parent's, with the subagent as `via`."""
         path = tmp_path / "j.db"
         with Journal.open(path) as journal:
             journal.write("parent", opening(NET))
@@ -280,20 +280,20 @@ class TestSubagents:
 
 class TestHeads:
     def test_a_lone_string_as_it_is(self) -> None:
-        """What a shell runs is not wrapped in JSON."""
+        """A shell command is shown without JSON around it."""
         assert input_head({"command": "rm -rf x"}) == "rm -rf x"
         assert input_head({"path": "a b", "n": 3}) == 'path="a b" n=3'
         assert input_head({}) == ""
 
     def test_long_and_strange_inputs_are_cut(self) -> None:
-        """A megabyte leaves a head; a NUL, at which SQL would stop, is shown."""
+        """A long input is cut to `HEAD` characters, and NUL, which would end an SQL text, is replaced."""
         assert input_head({"command": "x" * 1_000_000}) == "x" * HEAD
         assert len(input_head({f"{n}": "y" * 100 for n in range(1000)})) == HEAD
         assert input_head({"command": "a\0b"}) == "a␀b"
 
     @given(st.text("abcdefghijklmnopqrstuvwxyz0123456789", min_size=9), st.integers(0, 250))
     def test_secrets_can_be_masked(self, secret: str, before: int) -> None:
-        """However long what stands before it is, a value under a telling name is masked in the head."""
+        """A secret under a telling name is masked in the head, however long the text before it is."""
         value = f"zq{secret}"
         for values in ({"password": value}, {"text": "-" * before, "password": value, "n": 1}):
             assert "zq" not in Redaction().text(input_head(values))
@@ -302,7 +302,7 @@ class TestHeads:
 class TestRecorded:
     @pytest.mark.sqlite("a file of an earlier release")
     def test_by_an_earlier_release(self, tmp_path: Path) -> None:
-        """The lines that a journal was left with are those its events make."""
+        """The stored lines of an earlier release equal those that its events give."""
         path = tmp_path / "earlier.db"
         with closing(raw_database(path)) as connection:
             connection.executescript(DUMP.read_text())
@@ -314,7 +314,7 @@ class TestRecorded:
 
 class TestRemoval:
     def test_lines_go_with_their_session(self, tmp_path: Path) -> None:
-        """What is pruned leaves no input behind in the list."""
+        """Pruning a session removes its lines from the list."""
         path = tmp_path / "j.db"
         with Journal.open(path) as journal:
             for session in ("s1", "s2"):
@@ -327,7 +327,7 @@ class TestRemoval:
         assert [line.session for line in stored(path)] == ["s2"]
 
     def test_one_session_can_be_made_anew(self, tmp_path: Path) -> None:
-        """After an import only that session's lines are made."""
+        """Rebuilding one session's lines restores them and leaves the others unchanged."""
         path = tmp_path / "j.db"
         with Journal.open(path) as journal:
             for session in ("s1", "s2"):
@@ -342,7 +342,7 @@ class TestRemoval:
 
 class TestOtherEvents:
     def test_make_no_line(self) -> None:
-        """Only decisions are listed."""
+        """Events other than decisions have no line."""
         assert decisions_of(recorded(opening(), SessionStatus(status="running"), _stray())) == []
 
 

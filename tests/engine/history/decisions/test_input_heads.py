@@ -1,4 +1,4 @@
-"""The head of an input in a line: quick for what inputs are made of, and the same text as JSON."""
+"""The head of an input in a line: quick for typical inputs, and the same text as JSON."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VALUES = st.recursive(
 class TestInputHead:
     @given(st.text(min_size=1, max_size=2 * HEAD), VALUES)
     def test_is_json(self, name: str, value: object) -> None:
-        """A value stands behind its name as JSON, cut where the line ends."""
+        """A value follows its name as JSON, cut at the length of the head."""
         head = input_head({name: value})  # pyright: ignore[reportArgumentType]
         if name == "command" and isinstance(value, str):
             assert head == value[:HEAD].replace("\0", "␀")

@@ -1,4 +1,4 @@
-"""Requests and grants become a state: who has approved, until when, and what is let pass unasked."""
+"""Requests and grants become a state: approvers, expiry, and calls allowed without asking."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ HOUR = 3600.0
 
 
 def grant_net(key: str, uses: int) -> SkillNet:
-    """A grant of so many uses within an hour."""
+    """Return a grant net with the given uses within an hour."""
     return define_skill_net(
         key,
         places=("granted", "used", "ended"),
@@ -52,7 +52,7 @@ def grant_net(key: str, uses: int) -> SkillNet:
 
 
 def grant(key: str = "grant-1", uses: int = 2, asks: str = ASK.name) -> GrantGiven:
-    """Deploys are let pass in place of the question."""
+    """Return a grant that allows deploys without asking."""
     record = GrantRecord(
         key=key,
         net=net_record(key, grant_net(key, uses)),
@@ -72,7 +72,7 @@ def use(key: str = "grant-1") -> StepRecord:
 
 class TestRequests:
     def test_carries_what_the_dialog_shows(self) -> None:
-        """A request keeps its risk, people, expiry and digest."""
+        """A request keeps its risk, number of approvers, expiry and digest."""
         asked = request("a1", "c1", "deploy").model_copy(
             update={"risk": "high", "people": 2, "expires": NOON, "digest": "d", "may_grant": True}
         )
@@ -81,14 +81,14 @@ class TestRequests:
         assert (open_.digest, open_.may_grant, open_.given) == ("d", True, ())
 
     def test_notes_who_has_approved(self) -> None:
-        """One of two people who approves leaves the request open."""
+        """A request stays open until all required approvals are given."""
         asked = request("a1", "c1", "deploy").model_copy(update={"people": 3})
         given = [ApprovalGiven(approval_id="a1", call_id="c1", by=name) for name in ("ada", "ben")]
         state = state_after(opening(ASK), asked, *given)
         assert state.approvals["a1"].given == ("ada", "ben")
 
     def test_notes_when_they_have(self) -> None:
-        """The times are those of the record, in the order of the names."""
+        """Approval times are those of the events, in the order of the names."""
         asked = request("a1", "c1", "deploy").model_copy(update={"people": 3})
         given = [ApprovalGiven(approval_id="a1", call_id="c1", by=name) for name in ("ada", "ben")]
         events = recorded(opening(ASK), asked, *given)
@@ -96,14 +96,14 @@ class TestRequests:
 
     @pytest.mark.parametrize("names", [("ada", "ada"), ("ada", "ben")])
     def test_refuses_an_approval_too_many(self, names: tuple[str, str]) -> None:
-        """Nobody counts twice, and the last one decides instead of giving."""
+        """A second approval by the same operator is refused, and so is the last one as `given`."""
         asked = request("a1", "c1", "deploy").model_copy(update={"people": 2})
         given = [ApprovalGiven(approval_id="a1", call_id="c1", by=name) for name in names]
         with pytest.raises(FoldError):
             state_after(opening(ASK), asked, *given)
 
     def test_can_be_given_more_time(self) -> None:
-        """An extended request has the new end, or none."""
+        """An extended request has the new deadline, or none."""
         asked = request("a1", "c1", "deploy").model_copy(update={"expires": NOON})
         later = NOON + timedelta(minutes=5)
         more = ApprovalExtended(approval_id="a1", call_id="c1", until=later, by="ada")
@@ -112,7 +112,7 @@ class TestRequests:
         assert state_after(opening(ASK), asked, more, ever).approvals["a1"].expires is None
 
     def test_ends_when_it_expires(self) -> None:
-        """An expired request is no longer open, and its call waits for the gate's word."""
+        """An expired request is no longer open, and its call waits for the gate's decision."""
         gone = ApprovalExpired(approval_id="a1", call_id="c1", reason="nobody decided")
         state = state_after(opening(ASK), request("a1", "c1", "deploy"), gone)
         assert not state.approvals
@@ -129,21 +129,21 @@ class TestRequests:
     def test_nothing_happens_to_one_that_is_not_open(
         self, event: ApprovalGiven | ApprovalExtended | ApprovalExpired
     ) -> None:
-        """What happens to a request that nobody asked is no session's history."""
+        """An event about a request that is not open is refused."""
         with pytest.raises(FoldError, match="not open"):
             state_after(opening(ASK), event)
 
 
 class TestGrants:
     def test_holds_its_uses_as_tokens(self) -> None:
-        """A grant is a net of its own, whose tokens are the uses left."""
+        """A grant is a separate net, whose tokens are the remaining uses."""
         state = state_after(opening(ASK), grant())
         assert tokens(state.grants["grant-1"].net.marking) == {"granted": 2}
         assert state.grants["grant-1"].net.since == {"granted": (NOON.timestamp(),) * 2}
         assert "grant-1" not in state.nets
 
     def test_is_used_up_by_the_calls_it_lets_pass(self) -> None:
-        """A decision moves a grant's token with those of the nets, and says which grant it was."""
+        """A decision moves a grant's token as well, and the call names the grant."""
         call = decided("c1", "deploy", use(), granted=("grant-1",))
         state = state_after(opening(ASK), grant(), call)
         assert tokens(state.grants["grant-1"].net.marking) == {"granted": 1, "used": 1}
@@ -151,13 +151,13 @@ class TestGrants:
         assert state.grants["grant-1"].net.since == {"granted": (NOON.timestamp(),)}
 
     def test_cannot_be_used_more_often(self) -> None:
-        """A third use of a grant of two is no history."""
+        """A third use of a grant for two uses is refused."""
         calls = [decided(f"c{n}", "deploy", use()) for n in range(3)]
         with pytest.raises(FoldError, match="not enabled"):
             state_after(opening(ASK), grant(), *calls)
 
     def test_stays_to_be_seen_once_revoked(self) -> None:
-        """A revoked grant is not in force, and says by whom."""
+        """A revoked grant stays listed as inactive, with the operator who revoked it."""
         state = state_after(opening(ASK), grant(), GrantRevoked(key="grant-1", by="ben"))
         assert not state.grants["grant-1"].net.active
         assert state.grants["grant-1"].revoked_by == "ben"
@@ -173,12 +173,12 @@ class TestGrants:
         ],
     )
     def test_impossible_grants(self, events: list[GrantGiven | GrantRevoked]) -> None:
-        """A grant is given once, for a net there is, under a name of its own, and revoked once."""
+        """A duplicate key, an unknown net, and revoking an unknown or revoked grant are refused."""
         with pytest.raises(FoldError):
             state_after(opening(ASK), *events)
 
     def test_ends_with_the_net_it_answers_for(self) -> None:
-        """When a session goes on with that net anew, the grant is no longer in force."""
+        """Resuming the session with a fresh net ends the grants for that net."""
         again = SessionResumed(
             agent="bot", model="m", mode="enforce", nets=(net_record(ASK.name, ASK),), active=(ASK.name,)
         )
@@ -200,12 +200,12 @@ class TestTime:
     )
 
     def push(self, call: str, clock: float | None, recovers: int = 0) -> CallDecided:
-        """A push at `clock`, so many earlier ones having come back before."""
+        """Return a push at `clock` after so many earlier ones have recovered."""
         back = [step(self.WINDOW, "recover", "")] * recovers
         return decided(call, "push", *back, step(self.WINDOW, "do-push", "push"), clock=clock)
 
     def test_tokens_know_when_they_came(self) -> None:
-        """What was used is dated by the gate's clock; what came back is not counted any more."""
+        """Used tokens are dated by the gate's clock; recovered tokens are no longer listed."""
         events = [self.push("c1", 100.0), self.push("c2", 200.0), self.push("c3", 100.0 + HOUR, 1)]
         state = state_after(opening(self.WINDOW), *events)
         net = state.nets[self.WINDOW.name]
@@ -213,7 +213,7 @@ class TestTime:
         assert net.since == {"spent": (200.0, 100.0 + HOUR)}
 
     def test_without_a_clock_the_event_dates_them(self) -> None:
-        """A decision that names no clock is dated by its event."""
+        """Tokens of a decision without a clock are dated by its event."""
         call = self.push("c1", None)
         events = recorded(opening(self.WINDOW), call)
         state = state_after(opening(self.WINDOW), call)
@@ -221,7 +221,7 @@ class TestTime:
 
 
 def test_answer_after_others() -> None:
-    """The last of several people decides: the request is closed."""
+    """The last required approval closes the request."""
     asked = request("a1", "c1", "deploy").model_copy(update={"people": 2})
     given = ApprovalGiven(approval_id="a1", call_id="c1", by="ada")
     last = answer("a1", "c1").model_copy(update={"others": ("ada",)})

@@ -1,4 +1,4 @@
-"""How a request ended, in the words that every place says it in."""
+"""The text for the end of a request, which is the same everywhere."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ BODIES: list[tuple[EventBody, str]] = [
 class TestEnds:
     @pytest.mark.parametrize(("body", "sentence"), BODIES)
     def test_say_which_and_how(self, body: EventBody, sentence: str) -> None:
-        """The request's id, who decided or what happened, and the reason where one was given."""
+        """The text has the request's id, the operator or cause, and the reason if one was given."""
         assert end_of(body) == ("a1", sentence)
 
     def test_nothing_else_ends_a_request(self) -> None:
-        """Other events say nothing."""
+        """Other events give no text."""
         assert end_of(SessionStatus(status="running")) is None

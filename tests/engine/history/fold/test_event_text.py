@@ -1,4 +1,4 @@
-"""Events and changes in words."""
+"""Events and changes as text."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ def lost(acknowledged: int, *, kept: int) -> LossAccepted:
 
 
 def changed(*bodies: EventBody) -> list[str]:
-    """What the last of these events changed."""
+    """Return the changes of the last of these events."""
     events = recorded(*bodies)
     return changes(fold(events[:-1]), events[-1], fold(events))
 
 
 class TestChanges:
     def test_firing_moves_tokens(self) -> None:
-        """A step that fired is told with the places that changed."""
+        """The change shows the transition that fired and the places that changed."""
         lines = changed(*TESTED, decided("c8", "deploy", step(TEST_FIRST, "do-deploy", "deploy")))
         assert lines == [
             "require-test-before-deploy: do-deploy fired, ready 0→1, gate 1→0",
@@ -75,12 +75,12 @@ class TestChanges:
         ]
 
     def test_firing_may_leave_the_marking(self) -> None:
-        """A step that puts back what it took is told as well."""
+        """A transition that does not change the marking is shown as well."""
         lines = changed(opening(ASK), decided("c1", "deploy", step(ASK, "approve", "deploy")))
         assert lines[0] == "approve-before-deploy: approve fired, marking unchanged"
 
     def test_pending_until_the_result(self) -> None:
-        """A deferred step is pending once per tool and call, then fires or is dropped."""
+        """A deferred step is shown as pending once per call, and then as fired or dropped."""
         called = (opening(TEST_FIRST, REFILLED), decided("c7", "test", DO_TEST, REFILL))
         assert changed(*called) == ["test (call c7): new → running", "pending: test (call c7)"]
         assert changed(*called, result("c7", "test", DO_TEST, REFILL)) == [
@@ -95,7 +95,7 @@ class TestChanges:
         ]
 
     def test_approvals(self) -> None:
-        """Question, answer and withdrawal name what was asked for."""
+        """Request, answer and withdrawal name the tool."""
         asked = (opening(ASK), SessionStatus(status="running"), request("a1", "c1", "deploy"))
         assert changed(*asked) == ["approval requested: deploy", "status running → waiting"]
         assert changed(*asked, answer("a1", "c1")) == [
@@ -135,11 +135,11 @@ class TestChanges:
         ],
     )
     def test_everything_else(self, body: EventBody, lines: list[str]) -> None:
-        """Switches, states, tokens and proposals in words; a message changes nothing else."""
+        """Switches, statuses, tokens and proposals are described; a message changes nothing else."""
         assert changed(opening(TEST_FIRST), body) == lines
 
     def test_the_opening(self) -> None:
-        """A session begins with its nets' markings."""
+        """The opening lists its nets with their markings."""
         events = recorded(opening(TEST_FIRST, REFILLED, active=[TEST_FIRST.name]))
         before = fold(events).model_copy(update={"seq": 0, "nets": {}})
         assert changes(before, events[0], fold(events)) == [
@@ -223,12 +223,12 @@ class TestHeadline:
         ],
     )
     def test_is_one_line_with_its_type(self, body: EventBody, line: str) -> None:
-        """Every kind of event has a line that begins with its type."""
+        """Every kind of event has one line that begins with its type."""
         [event] = recorded(body)
         assert headline(event) == f"{body.type}  {line}"
 
     def test_an_answer_is_no_edited_input(self) -> None:
-        """P-81: who fills in what a request wants has answered it; a denial is one all the same."""
+        """P-81: filling in what a request wants is shown as an answer, and its denial as a denial."""
         wants = request("a", "c", "Notes").model_copy(update={"wants": {"type": "object"}})
         filled_in = answer("a", "c").model_copy(update={"input": {"by": "ada"}})
         for wanted, given, line in (
@@ -242,7 +242,7 @@ class TestHeadline:
             assert headline(recorded(*asked, given)[-1], wanting) == f"approval.decided  call c  {line}"
 
     def test_cannot_speak_to_the_terminal(self) -> None:
-        """Whatever an agent or a tool wrote, the line is one line without control characters."""
+        """The line never has control characters, whatever an agent or a tool wrote."""
         evil = "\x1b[2J\r\u202e\nx"
         for body in (
             opening(agent=evil, model=evil),
@@ -255,13 +255,13 @@ class TestHeadline:
             assert headline(event).isprintable()
 
     def test_long_texts_are_cut(self) -> None:
-        """A long output is shown by its beginning, at a cost that does not depend on its length."""
+        """A long output is cut, at a cost that does not depend on its length."""
         [event] = recorded(result("c", "test", output="x" * 100_000))
         assert headline(event).endswith("x…")
         assert len(headline(event)) < 250
 
     def test_heads(self) -> None:
-        """Short texts are whole; an input is JSON with its letters as they are."""
+        """Short texts stay complete; an input is shown as JSON with non-ASCII letters kept."""
         assert shortened("a\t b") == "a b"
         assert shortened("abcdef", 4) == "abc…"
         assert input_head({"name": "Größe"}) == '{"name": "Größe"}'
@@ -280,5 +280,5 @@ class TestCosts:
         ],
     )
     def test_dollars(self, cost: float, shown: str) -> None:
-        """Small amounts keep digits that matter; nothing spent is never shown as something."""
+        """Small amounts keep their significant digits, and zero is shown as zero."""
         assert dollars(cost) == shown

@@ -1,4 +1,4 @@
-"""A flow's run as the journal keeps it: what can follow what, where it stands, and in words."""
+"""A flow's run in the journal: the possible order of steps, the state after them, and the text."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def stepped(
 
 class TestFold:
     def test_stands_where_the_last_step_left_it(self) -> None:
-        """States in their order, the node that worked, what is waited for, and the same as tokens."""
+        """The state has live nodes in order, the last node, the awaited call and the marking."""
         state = fold(recorded(OPENED, BEGINS, stepped(1, "B", "C", waits="B#1")))
         assert state.flow is not None
         assert (state.flow.step, state.flow.node, state.flow.live) == (1, "A", ("B", "C"))
@@ -52,7 +52,7 @@ class TestFold:
         assert [entry.text for entry in state.transcript] == ["A → B, C"]
 
     def test_the_end_waits_for_nobody(self) -> None:
-        """What an earlier step waited for is over with the next one."""
+        """An awaited call is cleared by the next step."""
         steps = (stepped(1, "B", "C", waits="B#1"), stepped(2, "C", node="B", done=True))
         state = fold(recorded(OPENED, BEGINS, *steps))
         assert state.flow is not None
@@ -70,7 +70,7 @@ class TestFold:
         ],
     )
     def test_what_cannot_follow_is_refused(self, bodies: list[EventBody], problem: str) -> None:
-        """A step left out, repeated, after the end, of no flow, or to a state that it lacks."""
+        """A missing, repeated or late step, one without a flow, or one to an unknown node is refused."""
         with pytest.raises(FoldError, match=problem):
             fold(recorded(*bodies))
 
@@ -79,7 +79,7 @@ RULE = RuleRecord(file="a.rules", line=3, text="require human-approval before de
 
 
 def asking(key: str, rule: RuleRecord | None) -> NetRecord:
-    """A net that asks about one name, or about either of two."""
+    """Return a net that asks about deploy, alone or together with another tool."""
     return NetRecord(
         key=key,
         name=key,
@@ -94,7 +94,7 @@ def asking(key: str, rule: RuleRecord | None) -> NetRecord:
 
 
 def named(names: dict[str, str]) -> SessionOpened:
-    """A flow that parts into B and D; each ends in C."""
+    """Return a flow that branches into B and D, each of which ends in C."""
     net = NetRecord(
         key="Chain",
         name="Chain",
@@ -112,8 +112,9 @@ def named(names: dict[str, str]) -> SessionOpened:
 
 class TestSpeaker:
     def test_what_is_said_is_of_the_node_at_work(self) -> None:
-        """P-55: the next node of a branch, the one that waits though another could go on, nobody at the
-        end; who sent a message is who said it.
+        """P-55: a message belongs to the node that works next or waits; after the end, to none.
+
+        An operator's message keeps its sender.
         """
 
         def said(text: str) -> MessageAdded:
@@ -146,7 +147,7 @@ class TestSpeaker:
         }
 
     def test_a_record_without_names(self) -> None:
-        """An older record says of nothing which node said it, and is read."""
+        """An older record without names can be read, and its messages have no node."""
         raw = OPENED.model_dump(mode="json")
         del raw["flow"]["names"]
         older = SessionOpened.model_validate(raw)
@@ -173,8 +174,9 @@ class TestWords:
         ],
     )
     def test_of_what_a_step_waits_for(self, asked: JsonValue, words: str) -> None:
-        """P-82: an approval is of what the request will ask about; a step of another version has its
-        call.
+        """P-82: an awaited approval names what its request asks about.
+
+        A step of another version names its call.
         """
         opened = OPENED.model_copy(update={"nets": (asking("n", RULE), asking("own", None))})
         waits = stepped(1, "A", waits="c").model_copy(
@@ -184,12 +186,12 @@ class TestWords:
         state = fold(events)
         assert state.transcript[-1].text == f"A waits for {words}"
         assert changes(fold(events[:2]), events[2], state)[1] == f"flow waits for {words}"
-        # By itself the event does not have the name that the rule asks about.
+        # The event alone does not have the name that the rule asks about.
         plain = "approval" if words.startswith("approval") else words
         assert headline(events[2]) == f"flow.step  A  A  waits for {plain}"
 
     def test_of_each_step(self) -> None:
-        """What a replay says of a beginning, of a step, and of one that waits for a person."""
+        """A replay describes the beginning of a flow, a step, and a step that waits."""
         events = recorded(OPENED, BEGINS, stepped(1, "B", "C", waits="B#1"))
         told = [changes(fold(events[:n]), events[n], fold(events[: n + 1])) for n in (1, 2)]
         assert told == [
@@ -198,6 +200,6 @@ class TestWords:
         ]
 
     def test_of_an_opening(self) -> None:
-        """A run says which flow it is of."""
+        """The opening of a run names its flow."""
         [event] = recorded(OPENED)
         assert "runs flow Chain" in changes(new_state(event.session), event, fold([event]))

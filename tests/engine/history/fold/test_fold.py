@@ -52,20 +52,20 @@ PUSH = step(REFILLED, "do-push", "push")
 
 
 def marking(state: SessionState, net: object) -> dict[str, int]:
-    """Where a net's tokens are."""
+    """Return the places of a net that have tokens."""
     return tokens(state.nets[getattr(net, "name", str(net))].marking)
 
 
 class TestSharedNets:
     def test_start_as_one(self) -> None:
-        """Thousands of sessions hold a net that none has moved once, active or not."""
+        """Sessions share the state of a net that has not moved, active or not."""
         for active in ((TWICE.name,), ()):
             one, two = (state_after(opening(TWICE, TEST_FIRST, active=active)) for _ in range(2))
             assert all(one.nets[key] is two.nets[key] for key in one.nets)
             assert one.nets[TWICE.name].active == bool(active)
 
     def test_move_alone(self) -> None:
-        """A net that one session moves stays as it is in all others."""
+        """Moving a net in one session does not affect the same net in others."""
         other = state_after(opening(TWICE, TEST_FIRST))
         before = other.model_dump()
         pushed = decided("c", "push", step(TWICE, "do-push", "push"))
@@ -76,7 +76,7 @@ class TestSharedNets:
         assert other.model_dump() == before == state_after(opening(TWICE, TEST_FIRST)).model_dump()
 
     def test_of_one_name_differ(self) -> None:
-        """Another net of the same name starts as itself, whichever came first."""
+        """Different nets with the same name have separate initial states, in any order."""
         once = replace(limit("push", 1), name=TWICE.name)
         kept = state_after(opening(TWICE))
         for net, budget in ((once, 1), (TWICE, 2), (once, 1)):
@@ -86,7 +86,7 @@ class TestSharedNets:
 
 class TestMarkings:
     def test_begin_at_rest(self) -> None:
-        """A session starts after its structural transitions ran."""
+        """A session starts after its structural transitions fired."""
         state = state_after(opening(TEST_FIRST, TWICE, block("rm"), active=[TWICE.name]))
         assert marking(state, TEST_FIRST) == {"ready": 1}
         assert marking(state, TWICE) == {"ready": 1, "budget": 2}
@@ -94,7 +94,7 @@ class TestMarkings:
         assert [net.active for net in state.nets.values()] == [False, True, False]
 
     def test_deferred_steps_wait_for_their_result(self) -> None:
-        """A sequence's first call is pending until it succeeds; then its dependent may fire."""
+        """A deferred step is pending until its call succeeds; then the dependent call may fire."""
         called = (opening(TEST_FIRST), decided("c1", "test", DO_TEST))
         waiting = state_after(*called)
         assert marking(waiting, TEST_FIRST) == {"ready": 1}
@@ -110,7 +110,7 @@ class TestMarkings:
         }
 
     def test_dropped_steps_change_nothing(self) -> None:
-        """A failed call's pending entry goes and the marking stays."""
+        """A failed call's pending entry is removed, and the marking stays unchanged."""
         state = state_after(
             opening(TEST_FIRST),
             decided("c1", "test", DO_TEST),
@@ -121,7 +121,7 @@ class TestMarkings:
         assert state.calls["c1"].status == "failed"
 
     def test_budgets_of_failed_calls_stay_spent(self) -> None:
-        """G-63: replay fires what was recorded, so a call that failed has spent its use."""
+        """G-63: replay fires the recorded steps, so a failed call has spent its use."""
         state = state_after(
             opening(REFILLED), decided("c1", "push", PUSH), result("c1", "push", is_error=True)
         )
@@ -140,7 +140,7 @@ class TestMarkings:
         assert marking(state, REFILLED) == {"ready": 1, "budget": 2}
 
     def test_nets_that_were_switched_off_still_learn(self) -> None:
-        """G-17: a result resolves the pending entry of an inactive net too."""
+        """G-17: a result also resolves the pending entry of an inactive net."""
         off = NetToggled(
             net=TEST_FIRST.name, active=False, by="maria", message=f"Deactivated '{TEST_FIRST.name}'"
         )
@@ -151,21 +151,21 @@ class TestMarkings:
         assert marking(state, TEST_FIRST) == {"gate": 1}
 
     def test_one_call_moves_several_nets(self) -> None:
-        """The steps of a decision fire in their order, the same net twice if it says so."""
+        """The steps of a decision fire in order, even twice in the same net."""
         twice = step(TWICE, "do-push", "push")
         state = state_after(opening(TWICE, REFILLED), decided("c1", "push", twice, PUSH, twice))
         assert marking(state, TWICE) == {"ready": 1}
         assert marking(state, REFILLED) == {"ready": 1, "budget": 1, "spent": 1}
 
     def test_come_to_rest_after_every_step(self) -> None:
-        """G-4: structural transitions fire by themselves after each recorded one."""
+        """G-4: structural transitions fire after each recorded step."""
         plates = washing("cook")
         use = step(plates, "use-cook", "cook")
         state = state_after(opening(plates), decided("c1", "cook", use, use), decided("c2", "cook", use))
         assert marking(state, plates) == {"clean": 1, "washed": 3}
 
     def test_approvals_fire_like_others(self) -> None:
-        """A manual transition fires when it was recorded, in shadow mode too (G-57)."""
+        """A recorded manual transition fires, in shadow mode too (G-57)."""
         approve = step(ASK, "approve", "deploy")
         state = state_after(
             opening(ASK),
@@ -175,7 +175,7 @@ class TestMarkings:
         assert (state.calls["c1"].status, state.calls["c1"].outcome) == ("running", "ask")
 
     def test_order_of_activation(self) -> None:
-        """G-22: a net switched on again comes last."""
+        """G-22: a net that is switched on again comes last."""
         nets = (TEST_FIRST, TWICE)
         switch = [
             NetToggled(net=TEST_FIRST.name, active=on, by="maria", message="said so")
@@ -190,7 +190,7 @@ class TestMarkings:
 
 class TestTranscript:
     def test_reads_in_order(self) -> None:
-        """What was said, each call where it was proposed, and notes."""
+        """Messages, calls at their proposal, and notes appear in order."""
         state = state_after(
             opening(),
             MessageAdded(role="user", text="ship it"),
@@ -218,7 +218,7 @@ class TestTranscript:
         assert (state.status, state.error) == ("failed", "no more tokens")
 
     def test_counts_tokens_and_times(self) -> None:
-        """Tokens add up; opened and updated are the first and the last event's."""
+        """Tokens are summed up; opened and updated are the times of the first and last event."""
         used = StepEnded(finish_reason="stop", input_tokens=100, output_tokens=7)
         events = recorded(opening(workdir="/srv/app", tools=("test",)), used, used)
         state = fold(events)
@@ -234,7 +234,7 @@ class TestTranscript:
 
 class TestApprovals:
     def test_waiting_until_the_last_answer(self) -> None:
-        """A session waits while a question is open, and is then what it was before."""
+        """A session is waiting while a request is open, and then has its earlier status again."""
         bodies: list[EventBody] = [
             opening(ASK),
             SessionStatus(status="running"),
@@ -251,7 +251,7 @@ class TestApprovals:
         assert [list(s.approvals) for s in seen] == [[], ["a1"], ["a1", "a2"], ["a2"], []]
 
     def test_says_everything_a_queue_shows(self) -> None:
-        """An open question is complete on its own."""
+        """An open request has all data that the queue shows."""
         events = recorded(opening(ASK), request("a1", "c1", "deploy"))
         asked = fold(events).approvals["a1"]
         assert (asked.session, asked.agent, asked.since) == ("s1", "release-bot", events[1].at)
@@ -259,7 +259,7 @@ class TestApprovals:
         assert asked.message == "Allow 'deploy' via transition 'approve' in net 'approve-before-deploy'?"
 
     def test_an_edited_call_shows_what_runs(self) -> None:
-        """The input a person changed replaces the proposed one, and who approved is kept."""
+        """An edited input replaces the proposed one, and the call keeps its approver."""
         state = state_after(
             opening(ASK),
             request("a1", "c1", "deploy"),
@@ -340,7 +340,7 @@ IMPOSSIBLE: dict[str, tuple[tuple[EventBody, ...], str]] = {
 class TestImpossibleEvents:
     @pytest.mark.parametrize("case", IMPOSSIBLE)
     def test_are_refused_and_change_nothing(self, case: str) -> None:
-        """An event that cannot follow is named with its number and reason; the state stays as it was."""
+        """An impossible event is refused with its number and reason; the state stays unchanged."""
         bodies, why = IMPOSSIBLE[case]
         events = recorded(*bodies)
         state = new_state("s1")
@@ -352,7 +352,7 @@ class TestImpossibleEvents:
         assert state == before
 
     def test_numbers_and_sessions_must_match(self) -> None:
-        """An event left out, repeated or of another session is refused."""
+        """A missing or repeated event, or one of another session, is refused."""
         events = recorded(OPEN, SessionStatus(status="running"), SessionStatus(status="idle"))
         for wrong in ([events[0], events[2]], [events[0], events[0]], events[1:]):
             with pytest.raises(FoldError, match="was expected"):
@@ -363,7 +363,7 @@ class TestImpossibleEvents:
             fold([])
 
     def test_a_net_that_cannot_be(self) -> None:
-        """A recorded net with an unknown place is an impossible event too."""
+        """A recorded net with an unknown place is refused."""
         body = OPEN.model_copy(
             update={
                 "nets": (OPEN.nets[0].model_copy(update={"initial_marking": {"nowhere": 1}}),),
@@ -374,6 +374,6 @@ class TestImpossibleEvents:
             fold(recorded(body))
 
     def test_time_is_that_of_the_events(self) -> None:
-        """The fold has no clock of its own."""
+        """The fold takes all times from the events."""
         [event] = recorded(OPEN)
         assert fold([event.model_copy(update={"at": NOON})]).updated == NOON

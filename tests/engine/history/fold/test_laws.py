@@ -1,4 +1,4 @@
-"""Laws: a fold equals the live gate, and every way to a moment leads to the same state."""
+"""Laws: a fold equals the live gate, and each path to a moment leads to the same state."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ MOVES = st.lists(
 
 
 class Live:
-    """A gate that is driven, and the events it would leave."""
+    """A gate that is driven by moves, with the events that it would record."""
 
     def __init__(self) -> None:
         self.manager = create_gate_manager(registry=registry(*NETS))
@@ -84,7 +84,7 @@ class Live:
         self.frozen = False
 
     async def move(self, what: str, which: object, well: bool) -> None:
-        """Make one move; what the gate refuses leaves no event."""
+        """Make one move; a refused move leaves no event."""
         match what, which:
             case "call", str() as tool:
                 await self.call(tool, approved=well)
@@ -125,7 +125,7 @@ class Live:
             self.steps[call.tool_call_id] = decision.steps
 
     def resume(self, net: SkillNet, *, drop: bool) -> None:
-        """Another gate goes on where the record is, with `net` started fresh, or dropped."""
+        """Continue the record with another gate in which `net` is fresh or dropped."""
         events = recorded(*self.bodies)
         state = fold(events)
         nets = [n for n in self.manager.nets.values() if not (drop and n is net)]
@@ -175,7 +175,7 @@ async def played(moves: list[Move]) -> Live:
 
 
 def events_of(moves: list[Move]) -> list[JournalEvent]:
-    """The record of a session in which these moves were made."""
+    """Return the record of a session in which these moves were made."""
     return recorded(*asyncio.run(played(moves)).bodies)
 
 
@@ -183,7 +183,7 @@ class TestFold:
     @settings(max_examples=examples(150), deadline=None)
     @given(MOVES)
     def test_equals_the_live_gate(self, moves: list[Move]) -> None:
-        """G-63: markings, pending set, active nets and mode follow from the events exactly."""
+        """G-63: markings, pending set, active nets and mode follow exactly from the events."""
         live = asyncio.run(played(moves))
         state = fold(recorded(*live.bodies))
         states = live.manager.states
@@ -205,7 +205,7 @@ class TestFold:
     @settings(max_examples=examples(60), deadline=None)
     @given(MOVES)
     def test_step_by_step_is_all_at_once(self, moves: list[Move]) -> None:
-        """Every prefix folds to the state that applying its events one by one reached."""
+        """Applying events one by one gives the same state as folding each prefix."""
         events = events_of(moves)
         state = new_state("s1")
         for number, event in enumerate(events, start=1):
@@ -216,7 +216,7 @@ class TestFold:
     @settings(max_examples=examples(60), deadline=None)
     @given(MOVES)
     def test_agrees_with_the_list(self, moves: list[Move]) -> None:
-        """A session's line in the list and its state say the same."""
+        """A session's line in the list agrees with its state."""
         events = events_of(moves)
         line, state = SessionLine.of(events).summary(), fold(events)
         assert (line.status, line.mode, line.events, line.waiting, line.error) == (
@@ -234,7 +234,7 @@ class TestFold:
     @settings(max_examples=examples(60), deadline=None)
     @given(MOVES)
     def test_survives_a_wire(self, moves: list[Move]) -> None:
-        """Events and states read back from JSON are the same."""
+        """Events and states survive a round trip through JSON."""
         events = events_of(moves)
         assert [JournalEvent.model_validate_json(e.model_dump_json()) for e in events] == events
         state = fold(events)
@@ -245,7 +245,7 @@ class TestReplay:
     @settings(max_examples=examples(60), deadline=None)
     @given(MOVES, st.lists(st.integers(-3, 45), max_size=12))
     def test_every_way_to_a_moment_is_the_same(self, moves: list[Move], visits: list[int]) -> None:
-        """Going back and forth shows what a fresh fold shows, and earlier states stay as they were."""
+        """Any sequence of jumps shows the same as a fresh fold, and earlier states stay unchanged."""
         events = events_of(moves)
         replay = Replay(events)
         seen: list[tuple[int, SessionState, SessionState]] = []

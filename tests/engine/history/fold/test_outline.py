@@ -1,4 +1,4 @@
-"""The outline of a long session: any moment found by it is the fold of all events before it."""
+"""The outline of a long session: each moment found with it equals the fold up to there."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ FILE = Path("session.db")
 
 
 def rows_of(events: list[JournalEvent]) -> list[EventRow]:
-    """Events as the database has them."""
+    """Return events as database rows."""
     return [
         (e.cursor, e.session, e.seq, to_ms(e.at), e.body.type, e.body.model_dump_json()) for e in events
     ]
@@ -68,19 +68,19 @@ def rows_of(events: list[JournalEvent]) -> list[EventRow]:
 
 @contextmanager
 def small() -> Iterator[None]:
-    """States every few events, so that short sessions have many."""
+    """Make checkpoints every few events, so that short sessions have many."""
     sizes = {"GAP": 5, "REACH": 9, "WINDOW": 4}
     with patch.multiple(outlining, **sizes), patch.object(replaying, "OUTLINED", 1):
         yield
 
 
 def replayed(events: list[JournalEvent]) -> Replay:
-    """A replay of these events that knows their rows."""
+    """Return a replay of these events with their rows."""
     return Replay(MaskedEvents(LazyEvents(rows_of(events), FILE), Redaction()), at=0)
 
 
 def agree(replay: Replay, full: SessionState) -> None:
-    """What a replay shows is `full` without the beginning of its transcript and what settled there."""
+    """Check that a replay shows `full` without the start of its transcript and calls settled there."""
     state = replay.state
     without = {"transcript": [], "calls": {}}
     assert state.model_copy(update=without) == full.model_copy(update=without)
@@ -170,7 +170,7 @@ BODIES = st.one_of(
 
 
 def whole_call(call_id: str, step: StepRecord | None, text: str | None) -> tuple[EventBody, ...]:
-    """A call from proposal to the next model call; its step fires at once, or when it is answered."""
+    """Return a complete call; its step fires at once or with the result."""
     steps = () if step is None else (step,)
     return (
         asks((call_id, "test")),
@@ -182,19 +182,19 @@ def whole_call(call_id: str, step: StepRecord | None, text: str | None) -> tuple
 
 
 def refused(call_id: str) -> tuple[EventBody, ...]:
-    """A call that is blocked, and the model told so."""
+    """Return a call that is blocked, with the message to the model."""
     told = MessageAdded(role="tool", call_id=call_id, text="blocked")
     return asks((call_id, "test")), decided(call_id, "test", outcome="block"), told
 
 
 def cut_short(call_id: str, *, runs: bool) -> tuple[EventBody, ...]:
-    """A call that is running, or only proposed, when its session ends."""
+    """Return a call that is running, or only proposed, when its session ends."""
     run = (decided(call_id, "test"),) if runs else ()
     return asks((call_id, "test")), *run, SessionStatus(status="done")
 
 
 def goes_on(call_id: str) -> tuple[EventBody, ...]:
-    """The session is resumed, and with it a call."""
+    """Return a resumption of the session that continues a call."""
     ids = (call_id,)
     active = tuple(net.name for net in NETS)
     fields = {"agent": "other", "model": "m", "mode": "enforce", "active": active}
@@ -202,12 +202,12 @@ def goes_on(call_id: str) -> tuple[EventBody, ...]:
 
 
 def ordered(call_id: str) -> tuple[EventBody, ...]:
-    """A subagent's call, decided though it may have been skipped before."""
+    """Return a subagent's call that is decided, even if it was skipped before."""
     return (decided(call_id, "test", via="child-1"),)
 
 
 def late(call_id: str) -> tuple[EventBody, ...]:
-    """Words about a call, however it stands."""
+    """Return a late tool message about a call."""
     return (MessageAdded(role="tool", call_id=call_id, text="said late"),)
 
 
@@ -222,11 +222,11 @@ USUAL = st.builds(
     st.sampled_from((None, *STEPS)),
     st.sampled_from((None, None, None, "late words")),
 )
-"""A call as most of them are."""
+"""A typical call."""
 
 
 def possible(bodies: list[EventBody]) -> list[JournalEvent]:
-    """The session made of those of these that can follow."""
+    """Return a session of those bodies that can follow in order."""
     kept: list[EventBody] = [opening(*NETS)]
     state = new_state("s1")
     apply(state, recorded(*kept)[0])
@@ -240,7 +240,7 @@ def possible(bodies: list[EventBody]) -> list[JournalEvent]:
 
 
 class TestLaw:
-    """What is shown after any jumps equals the fold from the start."""
+    """The state after any jumps equals the fold from the start."""
 
     @pytest.mark.slow
     @settings(max_examples=examples(200), deadline=None)
@@ -249,7 +249,7 @@ class TestLaw:
         st.lists(st.integers(0, 150), min_size=1, max_size=5),
     )
     def test_any_session(self, parts: list[tuple[EventBody, ...]], places: list[int]) -> None:
-        """Events of all kinds in any order that can be, usual calls between them: to and fro."""
+        """Any possible order of all kinds of events, with typical calls between, and any jumps."""
         events = possible([body for part in parts for body in part])
         shown = MaskedEvents(events, Redaction())
         with small():
@@ -264,7 +264,7 @@ class TestLaw:
     @settings(max_examples=examples(60), deadline=None)
     @given(MOVES, st.lists(st.integers(0, 60), max_size=6))
     def test_sessions_of_a_gate(self, moves: list[Move], places: list[int]) -> None:
-        """What a live gate leaves: nets of all shapes, deferred steps, resumptions, steps taken back."""
+        """Records of a live gate: all shapes of nets, deferred steps, resumptions and undone steps."""
         events = events_of(moves)
         shown = MaskedEvents(events, Redaction())
         with small():
@@ -277,23 +277,23 @@ class TestLaw:
 
 
 def usual(number: int) -> tuple[EventBody, ...]:
-    """A call from proposal to answer."""
+    """Return a call from proposal to result."""
     call_id = f"call-{number}"
     return asks((call_id, "test")), decided(call_id, "test"), result(call_id, "test")
 
 
 def long(*between: EventBody, calls: int = 400) -> list[JournalEvent]:
-    """A session of so many calls, with `between` in the middle of them."""
+    """Return a session with so many calls and `between` in the middle."""
     half = [body for n in range(calls // 2) for body in usual(n)]
     rest = [body for n in range(calls // 2, calls) for body in usual(n)]
     return recorded(opening(), *half, *between, *rest)
 
 
 class TestOutline:
-    """What it has, and where it ends."""
+    """The content of an outline and where it ends."""
 
     def test_usual_calls_are_never_understood(self) -> None:
-        """A session of usual calls is outlined from its rows: hardly an event is read for it."""
+        """A session of typical calls is outlined from its rows, and hardly any event is parsed."""
         events = LazyEvents(rows_of(long()), FILE)
         replay = Replay(events, at=0)
         assert replay.whole
@@ -303,7 +303,7 @@ class TestOutline:
         assert sum(read is not None for read in events._cache) < 1500
 
     def test_a_call_that_never_ends(self) -> None:
-        """A call that stays open is carried along, and is found when it is answered at last."""
+        """A call that stays open is kept in later states until its late result."""
         open_call: tuple[EventBody, ...] = (asks(("slow", "test")), decided("slow", "test"))
         events = recorded(
             opening(), *open_call, *(b for n in range(400) for b in usual(n)), result("slow", "test")
@@ -316,7 +316,7 @@ class TestOutline:
         agree(replay, fold(events))
 
     def test_content_is_masked(self) -> None:
-        """What is carried along to later moments has passed the redaction."""
+        """The content in later checkpoints is masked."""
         waits = request("a1", "c-asked", "deploy").model_copy(update={"input": {"token": "s3cr3t-v4lue"}})
         events = long(asks(("c-asked", "deploy")), waits)
         replay = replayed(events)
@@ -327,7 +327,7 @@ class TestOutline:
         )
 
     def test_late_words_about_what_was_left_out(self) -> None:
-        """Words for a call that was blocked long ago change its entry, however far back it is."""
+        """A late message for a call that was blocked long ago changes its entry."""
         blocked = (
             asks(("c-b", "rm")),
             decided("c-b", "rm", outcome="block"),
@@ -344,7 +344,7 @@ class TestOutline:
 
     @pytest.mark.parametrize("runs", [True, False])
     def test_a_call_that_goes_on_late(self, runs: bool) -> None:
-        """A call that was cut short is carried along, for a session resumed later goes on with it."""
+        """An interrupted call is kept in later states, because a resumption can continue it."""
         resumed = (*goes_on("c-cut"), *goes_on("nobody's"))
         middle = [body for n in range(400) for body in usual(n)]
         events = recorded(opening(*NETS), *cut_short("c-cut", runs=runs), *middle, *resumed)
@@ -355,7 +355,7 @@ class TestOutline:
         agree(replay, fold(events))
 
     def test_ends_where_an_event_cannot_follow(self) -> None:
-        """Up to an impossible event every moment is found, beyond it the fold says what is wrong."""
+        """Moments before an impossible event are found; at later ones the fold reports the fault."""
         events = long()
         events[900] = events[900].model_copy(update={"seq": 7})
         replay = Replay(LazyEvents(rows_of(events), FILE), at=0)
@@ -365,7 +365,7 @@ class TestOutline:
             replay.goto(1000)
 
     def test_what_cannot_be_understood(self) -> None:
-        """An event that is no event any more is told when it is looked at, as one of this journal."""
+        """An unreadable event is reported as a fault of this journal when it is reached."""
         rows = rows_of(long())
         rows[900] = (*rows[900][:5], "{}")
         replay = Replay(LazyEvents(rows, FILE), at=0)
@@ -378,7 +378,7 @@ class TestRecorded:
     """Reading a session's rows."""
 
     async def test_as_events(self, tmp_path: Path) -> None:
-        """A session's events read lazily are those that reading them one by one gives."""
+        """Events that are read lazily equal those that are read one by one."""
         path = tmp_path / "journal.db"
         with Journal.open(path) as journal:
             journal.write("s1", opening(), asks(("c1", "test")), decided("c1", "test"))
@@ -391,7 +391,7 @@ class TestRecorded:
 
     @pytest.mark.parametrize("call_id", ["call-7", "call-1", 'ö"7', "call 7"])
     def test_about_a_call(self, call_id: str) -> None:
-        """Whatever the id, no event about its call is left out, and none that opens or resumes."""
+        """The search finds all events about a call, whatever its id, and all openings and resumptions."""
         events = long(*[e.body for e in recorded(*goes_on("x"), asks((call_id, "test")))], calls=20)
         lazy = LazyEvents(rows_of(events), FILE)
         found = {events[n].seq for n in MaskedEvents(lazy, Redaction()).bearing_on(call_id)}
@@ -400,11 +400,11 @@ class TestRecorded:
         assert set(MaskedEvents(events, Redaction()).bearing_on(call_id)) == set(range(len(events)))
 
     def test_few_of_many(self) -> None:
-        """Of a long session only events with the id in them are looked at."""
+        """In a long session only events that contain the id are parsed."""
         assert len(list(LazyEvents(rows_of(long()), FILE).bearing_on("call-777"))) <= 4
 
     def test_escaped(self) -> None:
-        """An id that another writer wrote with escapes is found."""
+        """An id that was written with JSON escapes is found."""
         rows = rows_of(recorded(opening(), *usual(7)))
         rows[1] = (*rows[1][:5], rows[1][5].replace("call-7", "\\u0063all-7"))
         assert list(LazyEvents(rows, FILE).bearing_on("call-7")) == [0, 1, 2, 3]

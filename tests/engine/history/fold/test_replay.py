@@ -42,7 +42,7 @@ class TestMoving:
         assert replay.state == fold(events)
 
     def test_by_steps(self) -> None:
-        """Steps stop at both ends."""
+        """Steps stop at both ends of the session."""
         replay = Replay(recorded(*SESSION))
         replay.step(-1)
         assert replay.position == 9
@@ -53,7 +53,7 @@ class TestMoving:
         assert replay.state.seq == replay.before.seq == 0
 
     def test_shows_what_changed(self) -> None:
-        """The changes are those of the event that led here, from both directions."""
+        """The changes are those of the current event, whichever direction led to it."""
         replay = Replay(recorded(*SESSION))
         replay.goto(5)
         forward = replay.changes
@@ -62,12 +62,12 @@ class TestMoving:
         assert replay.changes == forward == ["approval requested: deploy", "status idle → waiting"]
 
     def test_nothing_to_replay(self) -> None:
-        """A session without events has one moment."""
+        """A session without events has one position."""
         replay = Replay([])
         assert (len(replay), replay.position, replay.event, replay.changes) == (0, 0, None, [])
 
     def test_events_that_do_not_follow(self) -> None:
-        """A record with a hole is refused on opening."""
+        """A record with a gap is refused on opening."""
         events = recorded(*SESSION)
         with pytest.raises(FoldError, match="event 4 was expected"):
             Replay(events[:3] + events[4:])
@@ -75,7 +75,7 @@ class TestMoving:
 
 class TestLongSessions:
     def test_jumps_use_the_states_kept_on_the_way(self) -> None:
-        """Going back folds from a nearby checkpoint, not from the beginning, to the same state."""
+        """A jump back folds from a nearby checkpoint and gives the same state."""
         hello = MessageAdded(role="user", text="hello")
         events = recorded(opening(), *[hello] * (6 * SHORTEST_GAP))
         replay = Replay(events)
@@ -107,15 +107,15 @@ LONG = recorded(
 
 @cache
 def folded(position: int) -> SessionState:
-    """The state after so many events of `LONG`."""
+    """Return the state after so many events of `LONG`."""
     return fold(LONG[:position]) if position else new_state(LONG[0].session)
 
 
 class TestLater:
-    """States that are made when they are needed, or by a thread beside."""
+    """States that are computed on demand or by a background thread."""
 
     def test_begins_anywhere(self) -> None:
-        """A replay that begins at an event has folded none after it, and gets to all of them."""
+        """A replay that starts in the middle folds nothing after its position until asked."""
         events = recorded(*SESSION, SessionStatus(status="idle"))
         impossible = [*events, events[1]]
         replay = Replay(impossible, at=3)
@@ -125,7 +125,7 @@ class TestLater:
             replay.goto(12)
 
     def test_filled_by_a_thread(self) -> None:
-        """While one thread fills it, going to and fro gives the folds of the events."""
+        """Jumps give the right states while another thread fills the replay."""
         events = recorded(opening(), *[MessageAdded(role="user", text=str(n)) for n in range(2000)])
         replay = Replay(events, at=1)
         thread = threading.Thread(target=replay.fill)
@@ -141,7 +141,7 @@ class TestLater:
     @settings(max_examples=examples(25), deadline=None)
     @given(st.lists(st.integers(0, 3000), max_size=8), st.integers(0, 2600))
     def test_filled_in_turns(self, places: list[int], upto: int) -> None:
-        """Filled up to anywhere, gone on from there, and jumped to and fro: always the prefix's fold."""
+        """After filling up to any point, all jumps and checkpoints equal the prefix's fold."""
         events = LONG
         replay = Replay(events, at=1)
         turns = iter(range(upto // AT_A_TIME))
@@ -156,7 +156,7 @@ class TestLater:
         assert all(kept[position] == folded(position) for position in kept)
 
     def test_filling_finds_what_cannot_follow(self) -> None:
-        """An event that cannot follow is found, unless nobody wants to know any more."""
+        """Filling reports an impossible event, unless it is cancelled first."""
         events = recorded(*SESSION)
         replay = Replay([*events, events[1]], at=1)
         replay.fill(lambda: True)

@@ -1,4 +1,4 @@
-"""What people change is listed with the decisions: by whom, of which kind, in words."""
+"""Changes by operators are listed with the decisions: operator, kind and text."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ GRANT = GrantRecord(
 
 
 def off(by: str = "ada", **more: object) -> NetToggled:
-    """A net that somebody switches off."""
+    """Return the event of a net that is switched off."""
     given = {"net": KEY, "active": False, "by": by, "message": "off", "reason": "noise", **more}
     return NetToggled.model_validate(given)
 
@@ -67,37 +67,37 @@ def proposal(net: str | None = KEY) -> ChangeProposed:
 
 
 def listed(*bodies: EventBody, **fields: object) -> list[DecisionLine]:
-    """The lines of a session with two nets and these events."""
+    """Return the lines of a session with two nets and these events."""
     return decisions_of(recorded(opening(NET, ASKS, **fields), *bodies))
 
 
 def words(*bodies: EventBody, **fields: object) -> tuple[object, ...]:
-    """Kind, state, people, net and words of the last line."""
+    """Return kind, verdict, operators, net and text of the last line."""
     line = listed(*bodies, **fields)[-1]
     return line.kind, line.verdict, line.by, line.net, line.input
 
 
 class TestWords:
     def test_a_net_switched_off(self) -> None:
-        """The line has everybody who agreed, until when, how many calls waited, and why."""
+        """The line has all operators who agreed, the deadline, the waiting calls and the reason."""
         until = NOON + timedelta(minutes=10)
         change = off("ben", others=("ada",), until=until, waiting=("c1", "c2"))
         said = f"{KEY} off until 2026-03-14 12:10:00 UTC, 2 waited for approval then: noise"
         assert words(change) == ("toggle", "changed", "ada, ben", KEY, said)
 
     def test_on_again_by_itself(self) -> None:
-        """What time switches back is said to be that, with whoever had set the time."""
+        """A switch back by time is shown as such, with the operator who set the time."""
         back = NetToggled(net=KEY, active=True, by="ada", message="on", timed=True)
         assert words(off(), back)[-1] == f"{KEY} on again, its time is over"
 
     def test_a_mode(self) -> None:
-        """The line has the mode that holds from there on."""
+        """The line has the new mode."""
         change = ModeChanged(mode="shadow", by="ada", reason="noise")
         assert words(change) == ("mode", "changed", "ada", None, "shadow mode: noise")
         assert listed(change)[0].mode == "shadow"
 
     def test_a_proposal_from_beginning_to_end(self) -> None:
-        """Who proposed, who agreed and who gave it up are lines of the net that it is about."""
+        """Proposal, agreement and rejection are lines of the net that they concern."""
         found = listed(
             proposal(),
             ChangeAgreed(change_id="x1", by="ben"),
@@ -112,12 +112,12 @@ class TestWords:
         assert words(proposal(None))[:2] == ("mode", "proposed")
 
     def test_a_limit(self) -> None:
-        """A raised limit says what it was before."""
+        """A raised limit shows its earlier value."""
         change = LimitRaised(max_cost=5, by="ada", reason="more to do")
         assert words(change, max_cost=1.0)[-1] == "cost limit $5.00 (was $1.00): more to do"
 
     def test_grants(self) -> None:
-        """A grant says what it lets pass, under the net whose question it answers."""
+        """A grant's line has the calls that it allows, and the net whose approval it replaces."""
         given = GrantGiven(grant=GRANT, by="ada", call_id="c1")
         assert words(given)[:4] == ("grant", "changed", "ada", KEY)
         assert words(given)[-1] == "grant-1 given: bash as deploy, 20 times"
@@ -126,7 +126,7 @@ class TestWords:
         assert words(given, GrantRevoked(key="grant-1", by="ben"))[2:] == ("ben", None, "grant-1 revoked")
 
     def test_an_extension(self) -> None:
-        """A request that may wait longer is a line of the net that asked."""
+        """An extension of a request is a line of the net that asked."""
         asked = request("ap", "c1", "deploy")
         longer = ApprovalExtended(approval_id="ap", call_id="c1", until=NOON, by="ada")
         kind, state, by, net, said = words(asked, longer)
@@ -136,7 +136,7 @@ class TestWords:
         assert words(asked, wanted)[1] == "proposed"
 
     def test_a_resumption_under_other_rules(self) -> None:
-        """What differs from before is listed; a resumption in which nothing does is no line."""
+        """The line lists the differences; a resumption without differences has no line."""
         same = SessionResumed(agent="bot", model="m", mode="enforce", active=(NET.name, KEY), by="ada")
         assert listed(same) == []
         other = same.model_copy(
@@ -149,21 +149,21 @@ class TestWords:
         )
 
     def test_a_subagents_session(self) -> None:
-        """What is changed in a subagent's own session is a line there, though its calls are none."""
+        """A change in a subagent's session has a line there, although its calls have none."""
         found = listed(decided("c1", "deploy"), off(), kind="child", parent="s0")
         assert [line.kind for line in found] == ["toggle"]
 
 
 class TestOff:
     def test_shadow_mode_says_who_switched(self) -> None:
-        """A call that enforce mode would have stopped says who had switched to shadow mode."""
+        """A call that enforce mode would have stopped names the operator who set shadow mode."""
         stopped = decided("c1", "deploy", outcome="block", mode="shadow", net=NET.name)
         found = listed(ModeChanged(mode="shadow", by="ben", others=("ada",)), stopped)
         assert found[-1].off == "shadow mode: ada, ben"
         assert listed(stopped, mode="shadow", opened_by="cy")[-1].off == "shadow mode, from the start: cy"
 
     def test_a_call_that_nothing_would_have_stopped(self) -> None:
-        """In shadow mode, too, an allowed call says nothing of it."""
+        """In shadow mode, a call that enforce mode would also allow has no such note."""
         assert listed(decided("c1", "test", mode="shadow"), mode="shadow")[-1].off is None
 
 
@@ -182,7 +182,7 @@ BODIES: tuple[EventBody, ...] = (
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Path:
-    """A journal in which people decided and changed something."""
+    """A journal with decisions and changes by operators."""
     path = tmp_path / "j.db"
     with Journal.open(path) as opened:
         opened.write("s1", opening(NET, ASKS))
@@ -192,14 +192,14 @@ def journal(tmp_path: Path) -> Path:
 
 
 def found(path: Path, text: str) -> list[Decision]:
-    """What a filter finds, the oldest first."""
+    """Return the lines that a filter finds, oldest first."""
     reader, wanted = DecisionReader(path), parse_filter(text, now=NOON)
     parts = reader.scan(wanted).parts
     return [line for part in reversed(parts) for line in reversed(reader.read(wanted, part))]
 
 
 def short(lines: Iterable[Decision]) -> str:
-    """Calls by their ids, changes by their kinds."""
+    """Return the ids of calls and the kinds of changes."""
     return " ".join(line.call_id if line.kind == "call" else line.kind for line in lines)
 
 
@@ -225,23 +225,23 @@ class TestFilter:
         ],
     )
     def test_finds(self, journal: Path, text: str, expected: str) -> None:
-        """Kinds are found as named, people by their whole name first, however it is written."""
+        """Kinds match by name; operators match by full name first, ignoring case."""
         assert short(found(journal, text)) == expected
 
     def test_an_unknown_kind(self) -> None:
-        """A kind that there is not is an error which lists those there are."""
+        """An unknown kind is an error that lists the known ones."""
         with pytest.raises(FilterError, match="'net' is not a kind; use change, call, toggle, mode"):
             parse_filter("kind:net", now=NOON)
 
     def test_an_index_is_used(self, journal: Path) -> None:
-        """Changes among a million calls are found without looking at the calls."""
+        """Changes among many calls are found by index."""
         select = "SELECT cursor FROM decision WHERE kind IN ('toggle') AND kind <> 'call' AND at >= 0"
         assert "ix_decision_kind" in plan_of(journal, select)
 
 
 class TestCounts:
     def test_count_calls_only(self, journal: Path) -> None:
-        """Changes are no decisions on calls: neither counts nor the shadow summary have them."""
+        """Counts and the shadow summary leave out changes."""
         counts = count_decisions(journal, EVERYTHING, by="rule")
         assert counts.total.count == 4
         assert sum(group.count for group in counts.groups) == 4
@@ -254,7 +254,7 @@ class TestJournal:
         "change", ["DELETE FROM decision WHERE kind <> 'call'", "UPDATE decision SET \"by\" = 'eve'"]
     )
     def test_a_list_that_lies(self, journal: Path, change: str) -> None:
-        """A change that was taken out of the list is noticed, and put back from the events."""
+        """A change that is missing from the list is detected and restored from the events."""
         lines = found(journal, "")
         with closing(raw_database(journal)) as connection:
             connection.execute(change)
@@ -264,7 +264,7 @@ class TestJournal:
         assert found(journal, "") == lines
 
     def test_taken_into_another_journal(self, journal: Path, tmp_path: Path) -> None:
-        """An exported session brings its changes along."""
+        """An exported session includes its changes."""
         file, other = tmp_path / "s1.jsonl", tmp_path / "other.db"
         file.write_text("\n".join(as_jsonl("s1", linked_events(journal, "s1"), None)))
         import_session(read_export(file), other, other.with_suffix(".pem"))
@@ -272,7 +272,7 @@ class TestJournal:
         assert list(index_mismatches(other)) == []
 
     def test_the_table_for_spreadsheets(self, journal: Path) -> None:
-        """The CSV says of each decision and change its kind, who did it, and what was off."""
+        """The CSV has kind, operator and the `off` note of each decision and change."""
         rows = list(csv.DictReader(as_csv(linked_events(journal, "s1"), None)))
         said = [(row["kind"], row["by"], row["off"]) for row in rows if row["kind"]]
         assert said == [(line.kind, line.by or "", line.off or "") for line in found(journal, "")]

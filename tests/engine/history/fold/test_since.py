@@ -1,4 +1,4 @@
-"""Moments in the past as they are typed: in a filter, behind `--since`, on the backtest screen."""
+"""Past moments as they are typed: in a filter, after `--since` and on the backtest screen."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TestMoments:
         ],
     )
     def test_as_people_say_them(self, text: str, expected: datetime) -> None:
-        """Spans back from now, times of the day that are past, dates."""
+        """Spans back from now, past times of the day, and dates are accepted."""
         assert moment(text, NOW, UTC) == expected
 
     @pytest.mark.parametrize(
@@ -46,30 +46,30 @@ class TestMoments:
         ],
     )
     def test_in_the_operators_zone(self, text: str, expected: datetime) -> None:
-        """A time without a zone is where the operator is."""
+        """A time without a zone is in the operator's zone."""
         assert moment(text, NOW, EAST) == expected
 
     def test_the_machines_own_zone(self) -> None:
-        """Without a zone it is the machine's."""
+        """Without a given zone the machine's zone is used."""
         assert moment("2026-03-01", NOW) == datetime(2026, 3, 1).astimezone()
 
 
 class TestNone:
     @pytest.mark.parametrize("text", ["", "soon", "7", "7y", "-1d", "25:00", "2026-02-30", "1e9"])
     def test_say_what_to_write(self, text: str) -> None:
-        """Anything else is told what is taken."""
+        """Other text is refused with the accepted forms."""
         with pytest.raises(ValueError, match=r"is not a time; use 30m, 24h, 7d, 14:05, 2026-11-20 or"):
             moment(text, NOW, UTC)
 
     @pytest.mark.parametrize("text", ["999999w", "99999999w"])
     def test_before_the_calendar(self, text: str) -> None:
-        """So long ago there is no calendar."""
+        """A span beyond the calendar is refused."""
         with pytest.raises(ValueError, match="this is too long ago"):
             moment(text, NOW, UTC)
 
     @given(st.text(max_size=30) | st.from_regex(r"\A[0-9]{1,12}[smhdw]\Z"))
     def test_nothing_else_is_raised(self, text: str) -> None:
-        """Whatever is typed is a moment with a zone or a `ValueError`."""
+        """Any input gives a moment with a zone or a `ValueError`."""
         assert _zoned_or_refused(text)
 
 

@@ -1,4 +1,4 @@
-"""A writer that is killed: what was acknowledged is there, and what comes back is whole."""
+"""A killed writer: all acknowledged events are kept, and the journal is intact."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ asyncio.run(main())
 
 @pytest.fixture
 def killed(tmp_path: Path) -> tuple[Path, list[str]]:
-    """A journal whose writer was killed in the middle, and what that writer knew to be durable."""
+    """A journal whose writer was killed, and the events that it had acknowledged."""
     path = tmp_path / "journal.db"
     child = subprocess.Popen([sys.executable, "-c", WRITER, str(path)], stdout=subprocess.PIPE, text=True)
     assert child.stdout is not None
@@ -56,7 +56,7 @@ def killed(tmp_path: Path) -> tuple[Path, list[str]]:
 
 class TestKilledWriter:
     def test_keeps_every_acknowledged_event(self, killed: tuple[Path, list[str]]) -> None:
-        """Nothing that an append returned for is missing, without a gap in the numbers."""
+        """No acknowledged event is missing, and the numbers have no gap."""
         path, acknowledged = killed
         events = list(open_reader(path).events("s1"))
         assert [e.seq for e in events] == list(range(1, len(events) + 1))
@@ -65,7 +65,7 @@ class TestKilledWriter:
 
     @pytest.mark.slow
     def test_leaves_a_file_that_can_be_written(self, killed: tuple[Path, list[str]]) -> None:
-        """The lock died with its process; the file is sound, its list agrees with its events."""
+        """The lock ends with its process; the file is intact and its list agrees with its events."""
         path, _ = killed
         with Journal.open(path) as journal:
             last = journal.reader().session("s1").events

@@ -1,4 +1,4 @@
-"""A body as it is stored and as it is hashed: whichever way it was written, both say the same."""
+"""A body as it is stored and as it is hashed: each path of encoding gives equal values."""
 
 from __future__ import annotations
 
@@ -84,39 +84,39 @@ class TestLaw:
     @settings(max_examples=examples(300))
     @given(BODIES)
     def test_is_what_a_reader_finds(self, body: EventBody) -> None:
-        """The text is the model's own JSON, in its order, and the parts are those of the text."""
+        """The text equals the model's own JSON in order, and the hashed parts are those of the text."""
         text, hashed = encoded(body)
         assert read(text) == read(body.model_dump_json())
         assert hashed is None or hashed == parts(text)
 
     @pytest.mark.parametrize("kind", get_args(get_args(EventBody)[0]))
     def test_every_kind_is_taken_apart_as_it_is_hashed(self, kind: type[Record]) -> None:
-        """The content that is set apart is all that the chain salts."""
+        """The content that is split off is exactly what the chain salts."""
         names, _ = _kind(kind)
         assert set(names) == CONTENT & kind.model_fields.keys()
 
 
 class TestQuickWay:
     def test_plain_decisions_take_it(self) -> None:
-        """What nearly every decision is made of is not read back."""
+        """A typical decision is encoded without reading it back."""
         body = decided("c1", "test", step(NET, "do-test", "test", deferred=True), rule=RULE)
         assert encoded(body).parts is not None
 
     def test_brackets_in_a_text_are_no_levels(self) -> None:
-        """A file with a thousand brackets is written as quickly as one without."""
+        """Brackets in a text do not count as nesting, so the quick path applies."""
         assert encoded(decided("c1", "write", input={"text": "[{" * 1000})).parts is not None
 
     @pytest.mark.parametrize(
         "values", [{"n": float("nan")}, {"n": 1.0}, {"n": [0.05]}, {"n": 2**64}, {"é": 1, "n": 2}]
     )
     def test_others_do_not(self, values: dict[str, JsonValue]) -> None:
-        """What `orjson` might write otherwise is left to the definition, and comes out unchanged."""
+        """Values that `orjson` might write differently take the slow path and stay unchanged."""
         text, hashed = encoded(decided("c1", "test", input=values))
         assert hashed is None
         assert dict(read(text))["input"] == read(json.dumps(values))
 
     def test_what_cannot_be_read_back_is_refused(self) -> None:
-        """Half a character, and what is nested deeper than a reader follows, become no text."""
+        """Lone surrogates and too deeply nested values are refused."""
         deep: JsonValue = []
         for _ in range(230):
             deep = [deep]
@@ -126,10 +126,10 @@ class TestQuickWay:
                 encoded(decided("c1", "test", input=values))
 
     def test_of_nets_only_without_fractions(self) -> None:
-        """A transition's time may have another notation than `orjson`'s, so nets are looked at."""
+        """Nets take the slow path, because times of transitions may have fractions."""
         assert encoded(opening(NET)).parts == parts(opening(NET).model_dump_json())
 
 
 def read(text: str) -> Any:
-    """A JSON text with every order of members, and every notation of numbers, told apart."""
+    """Parse JSON so that the order of members and the notation of numbers are compared."""
     return json.loads(text, object_pairs_hook=tuple, parse_float=str, parse_constant=str)

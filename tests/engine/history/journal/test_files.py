@@ -1,4 +1,4 @@
-"""Files that are not what they should be: a clear message, and not a byte changed."""
+"""Invalid files: a clear message, and no byte changed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def database(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def migrated(tmp_path: Path) -> Path:
-    """A journal that every migration has gone over, one after the other."""
+    """A journal that was created by all migrations in sequence."""
     scripts = tmp_path / "migrations"
     shutil.copytree(MIGRATIONS, scripts)
     path = tmp_path / "migrated.db"
@@ -60,7 +60,7 @@ def migrated(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def unprivileged() -> Iterator[Path]:
-    """A directory owned by somebody without rights elsewhere, who we are until the end."""
+    """A directory of an unprivileged user; the test runs as that user."""
     directory = Path(tempfile.mkdtemp())
     if os.geteuid() != 0:
         yield directory
@@ -76,7 +76,7 @@ def unprivileged() -> Iterator[Path]:
 
 
 def refused(path: Path) -> list[str]:
-    """What opening for writing and for reading say, after checking that both left the file alone."""
+    """Return the errors of opening for writing and reading, after checking that the file is unchanged."""
     before = path.read_bytes()
     messages: list[str] = []
     for opened in (Journal.open, open_reader):
@@ -89,7 +89,7 @@ def refused(path: Path) -> list[str]:
 
 
 def sql(path: Path, *statements: str) -> None:
-    """Change a database behind the journal's back."""
+    """Change a database without the journal."""
     with closing(sqlite3.connect(path)) as connection:
         for statement in statements:
             connection.execute(statement)
@@ -99,20 +99,20 @@ def sql(path: Path, *statements: str) -> None:
 
 class TestForeignFiles:
     def test_text_is_no_journal(self, tmp_path: Path) -> None:
-        """A file that is no database is named and left alone."""
+        """A file that is not a database is named and stays unchanged."""
         path = tmp_path / "notes.txt"
         path.write_text("remember the milk, and more than sixteen bytes")
         assert all("not an SQLite database" in m and "choose another file" in m for m in refused(path))
         assert sorted(p.name for p in tmp_path.iterdir()) == ["notes.txt"]
 
     def test_another_programs_database(self, tmp_path: Path) -> None:
-        """An SQLite file with other tables is named as such."""
+        """An SQLite file with other tables is reported as another program's."""
         path = tmp_path / "music.db"
         sql(path, "CREATE TABLE album (id)", "CREATE TABLE song (id)")
         assert all("another program's SQLite file (tables: album, song)" in m for m in refused(path))
 
     def test_another_programs_migrations(self, tmp_path: Path) -> None:
-        """Having an `alembic_version` does not make a database ours."""
+        """A table `alembic_version` does not make a database a journal."""
         path = tmp_path / "shop.db"
         sql(path, "CREATE TABLE alembic_version (version_num)")
         sql(path, "INSERT INTO alembic_version VALUES ('0001')")
@@ -125,7 +125,7 @@ class TestForeignFiles:
                 opened(tmp_path)
 
     def test_names_cannot_speak_to_the_terminal(self, tmp_path: Path) -> None:
-        """Control characters in a file's name or a table's name are shown, not sent."""
+        """Control characters in the name of a file or table are escaped."""
         path = tmp_path / "a\x1b[2Jb.db"
         sql(path, 'CREATE TABLE "x\x1b[1m" (id)')
         with pytest.raises(JournalError, match=r"a\\x1b\[2Jb\.db.*x\\x1b\[1m"):
@@ -134,7 +134,7 @@ class TestForeignFiles:
 
 class TestDamage:
     def test_garbage_behind_the_header(self, tmp_path: Path) -> None:
-        """A file that only begins like a database cannot be read."""
+        """A file that only starts like a database cannot be read."""
         path = tmp_path / "journal.db"
         path.write_bytes(b"SQLite format 3\x00" + bytes(range(256)) * 40)
         assert all("restore a backup" in m for m in refused(path))
@@ -153,19 +153,19 @@ class TestDamage:
 
     @pytest.mark.parametrize("body", ["{", "{}", '{"type": "from.the.future"}', '{"type": "step"}'])
     def test_an_event_nobody_understands(self, database: Path, body: str) -> None:
-        """A body that was changed, or is of an unknown type, is named by session and number."""
+        """A changed body or an unknown type is reported with session and number."""
         sql(database, f"UPDATE event SET body = '{body}'")
         with pytest.raises(JournalError, match="event 1 of session 's1' cannot be read"):
             list(open_reader(database).events("s1"))
 
     def test_an_event_with_another_type(self, database: Path) -> None:
-        """Body and type column must agree."""
+        """The type in the body must equal the type column."""
         sql(database, "UPDATE event SET type = 'step'")
         with pytest.raises(JournalError, match=r"'session\.opened' in its body and 'step' in its column"):
             list(open_reader(database).events("s1"))
 
     def test_a_line_nobody_understands(self, database: Path) -> None:
-        """A session's line with a time that is none is named."""
+        """A session's line with an invalid time is reported."""
         sql(database, "UPDATE session SET opened = 'noon'")
         with pytest.raises(JournalError, match="the line of session 's1' cannot be read"):
             open_reader(database).sessions()
@@ -174,12 +174,12 @@ class TestDamage:
         ("column", "shown"), [("status", "idle"), ("mode", "enforce"), ("kind", "root")]
     )
     def test_a_value_of_a_newer_version(self, database: Path, column: str, shown: str) -> None:
-        """A value that only a newer version lists costs nobody the list: its line says so."""
+        """A value that only a newer version knows does not break the list; its line is marked."""
         Journal.open(database).close()
         sql(database, f"UPDATE session SET {column} = 'asleep'")
         [line] = open_reader(database).sessions()
         assert (line.newer, getattr(line, column)) == (True, shown)
-        # A host that starts does not end it, as it ends what another one left open.
+        # A starting host does not end it, unlike other sessions that were left open.
         with Journal.open(database) as journal:
             end_left_open(journal)
             assert len(list(journal.reader().events("s1"))) == 1
@@ -187,7 +187,7 @@ class TestDamage:
 
 class TestLockedFiles:
     def test_another_program_holds_it(self, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A journal that another program has locked is not called damaged."""
+        """A journal that another program has locked is not reported as damaged."""
         monkeypatch.setattr("interlock.engine.history.journal.file_schema.BUSY_SECONDS", 0.01)
         with closing(sqlite3.connect(database)) as other:
             other.execute("PRAGMA locking_mode = EXCLUSIVE")
@@ -197,14 +197,14 @@ class TestLockedFiles:
 
 class TestVersions:
     def test_a_newer_journal_is_left_alone(self, database: Path) -> None:
-        """A schema from the future is refused with the version found and the one known."""
+        """A newer schema is refused with the version found and the newest known one."""
         sql(database, "UPDATE alembic_version SET version_num = '0099'")
         for message in refused(database):
             assert f"schema 0099; this version knows schemas up to {CURRENT.newest}" in message
             assert "use the newer Interlock" in message
 
     def test_an_older_journal_is_upgraded_after_a_copy(self, database: Path, tmp_path: Path) -> None:
-        """Upgrading keeps the record and leaves a copy from before; a reader alone does not upgrade."""
+        """An upgrade keeps the record and leaves a copy; opening for reading does not upgrade."""
         schema = with_revision(tmp_path / "scripts", ADD_COLUMN)
         with pytest.raises(JournalError, match=f"older schema {CURRENT.newest}"):
             open_reader(database, schema)
@@ -215,7 +215,7 @@ class TestVersions:
         assert [e.body for e in open_reader(copy).events("s1")] == [opening()]
 
     def test_a_failed_upgrade_changes_nothing(self, database: Path, tmp_path: Path) -> None:
-        """An upgrade that fails half-way is undone; the copies are not overwritten by another try."""
+        """A failed upgrade is rolled back, and its copies are not overwritten by a second attempt."""
         schema = with_revision(tmp_path / "scripts", f"{ADD_COLUMN}; op.drop_table('none')")
         copy, again = (f"journal.db.{CURRENT.newest}{nth}.bak" for nth in ("", ".1"))
         for copies in ([copy], [again, copy]):
@@ -229,7 +229,7 @@ class TestVersions:
         assert "mark" not in columns
 
     def test_the_migrations_make_the_tables(self, migrated: Path) -> None:
-        """The declared tables are what the migrations lead to, and the known revisions are theirs."""
+        """The declared tables and known revisions equal those of the migrations."""
         engine = create_engine(f"sqlite:///{migrated}")
         with engine.connect() as connection:
             context = MigrationContext.configure(connection, opts={"compare_type": True})
@@ -242,7 +242,7 @@ class TestVersions:
         assert CURRENT.newest == REVISION
 
     def test_a_new_journal_is_a_migrated_one(self, migrated: Path, tmp_path: Path) -> None:
-        """Tables made at once are those of the migrations, to the last index and in the same order."""
+        """Tables of a new journal equal those of the migrations, including indexes and order."""
         at_once = tmp_path / "at_once.db"
         Journal.open(at_once).close()
         assert made(at_once) == made(migrated)
@@ -250,7 +250,7 @@ class TestVersions:
     @pytest.mark.slow
     @pytest.mark.parametrize("new", [False, True])
     def test_a_journal_opens_without_alembic(self, database: Path, new: bool) -> None:
-        """Migrations cost nothing where there are none to run: neither library is imported."""
+        """Opening a journal without a pending migration does not import alembic or SQLAlchemy."""
         code = (
             "import sys; from interlock.engine.history.journal.journal import Journal; "
             "Journal.open(sys.argv[1]).close(); "
@@ -264,9 +264,9 @@ class TestVersions:
 
 
 def made(path: Path) -> list[tuple[object, ...]]:
-    """All that a journal has but for sessions; how a statement's words are spaced does not matter.
+    """Return all content of a journal but its sessions, with spaces in statements normalized.
 
-    Older revisions beside which it can be used are recorded only where there was one.
+    Older compatible revisions are left out, because they are recorded only after a migration.
     """
     with closing(sqlite3.connect(path)) as connection:
         schema = connection.execute("SELECT type, name, tbl_name, rootpage, sql FROM sqlite_master")
@@ -280,7 +280,7 @@ def made(path: Path) -> list[tuple[object, ...]]:
 
 
 def with_revision(scripts: Path, upgrade: str) -> Schema:
-    """The packaged migrations and one more."""
+    """Return the packaged migrations and one more."""
     shutil.copytree(MIGRATIONS, scripts)
     (scripts / "versions" / "9998_more.py").write_text(
         "import sqlalchemy as sa\nfrom alembic import op\n\n"
@@ -291,19 +291,19 @@ def with_revision(scripts: Path, upgrade: str) -> Schema:
 
 class TestNewFiles:
     def test_is_made_with_its_directory(self, tmp_path: Path) -> None:
-        """A new journal needs nothing prepared, also where the path has unusual characters."""
+        """A new journal creates its directories, even with unusual characters in the path."""
         path = tmp_path / "50% off?" / "a #1.db"
         with Journal.open(path) as journal:
             journal.write("s1", opening())
         assert open_reader(path).count("s1") == 1
 
     def test_is_for_its_owner_only(self, database: Path) -> None:
-        """Inputs of tools are nobody else's business."""
+        """Only the owner can read the file, because it has inputs of tools."""
         assert database.stat().st_mode & 0o077 == 0
 
     @pytest.mark.parametrize("empty", ["nothing", "no tables"])
     def test_may_be_an_empty_file(self, tmp_path: Path, empty: str) -> None:
-        """A file without content, or an SQLite file without tables, becomes a journal."""
+        """An empty file, or an SQLite file without tables, becomes a journal."""
         path = tmp_path / "journal.db"
         path.touch()
         if empty == "no tables":
@@ -315,7 +315,7 @@ class TestNewFiles:
         assert open_reader(path).count("s1") == 1
 
     def test_there_is_nothing_to_read_yet(self, tmp_path: Path) -> None:
-        """A reader of a file that does not exist says what to do, and does not make one."""
+        """Reading a missing file gives an error with advice and does not create it."""
         with pytest.raises(JournalError, match=r"no journal at '.*absent\.db' yet\. Run an agent"):
             open_reader(tmp_path / "absent.db")
         assert list(tmp_path.iterdir()) == []
@@ -323,7 +323,7 @@ class TestNewFiles:
 
 class TestPermissions:
     def test_a_directory_that_cannot_be_written(self, unprivileged: Path) -> None:
-        """No journal can be made there: the message names the file and where to look."""
+        """The error names the file and the reason."""
         unprivileged.chmod(0o500)
         with pytest.raises(JournalError, match=r"Cannot write journal '.*j\.db'.*Permission denied"):
             Journal.open(unprivileged / "j.db")
@@ -331,7 +331,7 @@ class TestPermissions:
             Journal.open(unprivileged / "below" / "j.db")
 
     def test_a_file_that_cannot_be_written(self, unprivileged: Path) -> None:
-        """A read-only journal can be read but not opened for writing, and says so before any event."""
+        """A read-only journal can be read; opening it for writing fails at once."""
         path = unprivileged / "j.db"
         with Journal.open(path) as journal:
             journal.write("s1", opening())
@@ -341,7 +341,7 @@ class TestPermissions:
         assert open_reader(path).count("s1") == 1
 
     def test_a_file_that_cannot_be_read(self, unprivileged: Path) -> None:
-        """A journal of somebody else's is refused with the reason."""
+        """An unreadable journal is refused with the reason."""
         path = unprivileged / "j.db"
         path.write_bytes(b"SQLite format 3\x00")
         path.chmod(0)
@@ -350,7 +350,7 @@ class TestPermissions:
                 opened(path)
 
     def test_an_archive_in_a_read_only_directory(self, unprivileged: Path) -> None:
-        """A closed journal can be read where no file can be made beside it."""
+        """A closed journal can be read in a read-only directory."""
         path = unprivileged / "j.db"
         with Journal.open(path) as journal:
             journal.write("s1", opening())
@@ -362,7 +362,7 @@ class TestPermissions:
 class TestOneWriter:
     @pytest.mark.slow
     def test_a_second_process_is_told_who_writes(self, database: Path) -> None:
-        """Another process gets the first one's number and command, and does not touch the file."""
+        """The error names the process that writes, and the file stays unchanged."""
         with Journal.open(database) as journal:
             code = (
                 "import sys; from interlock.engine.history.journal.journal import Journal; "
@@ -376,7 +376,7 @@ class TestOneWriter:
             journal.write("s1", RUNNING)
 
     def test_how_to_work_beside_it(self, database: Path) -> None:
-        """A server is named with the command that connects to it; ending a process is not proposed."""
+        """The error names the command that connects to the server instead of advising to end it."""
         with Journal.open(database) as journal:
             with pytest.raises(JournalError, match=r"Look at it with `interlock console --read-only`"):
                 Journal.open(database)
@@ -391,7 +391,7 @@ class TestOneWriter:
         assert "Stop that process" not in said
 
     def test_what_is_in_its_file_is_shown_as_text(self, database: Path) -> None:
-        """The holder's words are no commands for a terminal."""
+        """Control characters in the lock file's text are escaped."""
         with Journal.open(database) as journal:
             journal.name_server("ws://\x1b[2J")
             with pytest.raises(JournalError) as taken:
@@ -399,14 +399,14 @@ class TestOneWriter:
         assert "\x1b" not in str(taken.value)
 
     def test_other_names_of_the_file_do_not_help(self, database: Path, tmp_path: Path) -> None:
-        """A symbolic link leads to the same lock, in the same process too."""
+        """A symbolic link leads to the same lock, even within one process."""
         link = tmp_path / "link.db"
         link.symlink_to(database)
         with Journal.open(database), pytest.raises(JournalError, match="is in use by process"):
             Journal.open(link)
 
     def test_the_lock_ends_with_the_journal(self, database: Path) -> None:
-        """Closed, or refused on opening, a journal can be opened again at once."""
+        """A journal can be reopened at once after it was closed or refused."""
         Journal.open(database).close()
         sql(database, "UPDATE alembic_version SET version_num = '0099'")
         with pytest.raises(JournalError, match="schema 0099"):
@@ -416,7 +416,7 @@ class TestOneWriter:
 
     @pytest.mark.slow
     def test_readers_need_no_lock(self, database: Path) -> None:
-        """Reading goes on beside the writer, in another process too."""
+        """Reading works beside the writer, even in another process."""
         with Journal.open(database) as journal:
             journal.write("s1", RUNNING)
             code = (

@@ -1,4 +1,4 @@
-"""A journal whose files somebody else touches while it is open: noticed at the next commit, for good."""
+"""A journal whose files are changed by others while open: detected at the next commit, permanently."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ def wal(path: Path) -> Path:
 
 
 def until_noticed(path: Path, change: Callable[[Path], None]) -> None:
-    """Change a file until its time of writing is another: clocks of file systems are coarse."""
+    """Change a file until its modification time differs, because file system clocks are coarse."""
     before = path.stat().st_mtime_ns
     while path.exists() and path.stat().st_mtime_ns == before:
         change(path)
 
 
 def touch(path: Path) -> None:
-    """Change nothing but the time of the last change, as a change of owner does."""
+    """Change only the inode's change time, as a change of owner does."""
     before = path.stat()
     while path.stat().st_ctime_ns == before.st_ctime_ns:
         path.chmod(before.st_mode)
@@ -71,7 +71,7 @@ def overwrite(path: Path) -> None:
 
 
 def restored(path: Path) -> None:
-    """Pages overwritten, and the times of the file set back."""
+    """Overwrite pages and restore the file's times."""
     before = path.stat()
     overwrite(path)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -84,7 +84,7 @@ def another_writer(path: Path) -> None:
 
 
 def checkpointed(path: Path) -> Journal:
-    """A journal of several pages, all of them in its file."""
+    """Return a journal of several pages that are all in its main file."""
     journal = Journal.open(path)
     journal.write("s1", opening(), BULK, BULK)
     journal.close()
@@ -106,7 +106,7 @@ DISTURBANCES: dict[str, tuple[Callable[[Path], None], str]] = {
 class TestDisturbed:
     @pytest.mark.parametrize(("disturb", "says"), DISTURBANCES.values(), ids=DISTURBANCES)
     def test_noticed(self, tmp_path: Path, disturb: Callable[[Path], None], says: str) -> None:
-        """The next commit fails and names what became of which file; so do all after it."""
+        """The next commit and all later ones fail with the file and the kind of change."""
         journal = checkpointed(tmp_path / "journal.db")
         try:
             journal.write("s1", HELLO)
@@ -120,7 +120,7 @@ class TestDisturbed:
             journal.close()
 
     def test_what_matters_nothing(self, tmp_path: Path) -> None:
-        """Another mode, or a second link as backups make it, disturbs nothing; readers neither."""
+        """A new file mode, a second link (as backups make it) and readers are no disturbance."""
         with checkpointed(tmp_path / "journal.db") as journal:
             journal.path.chmod(0o640)
             os.link(journal.path, tmp_path / "backup.db")
@@ -129,7 +129,7 @@ class TestDisturbed:
             assert len(list(journal.reader().events("s1"))) == 4
 
     def test_new_sessions(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A session that begins has the file not read through anew, though root touches what it reads."""
+        """New sessions do not cause a full check of the file, even if root changes its times."""
         checks: list[Path] = []
 
         def as_root(path: Path) -> sqlite3.Connection:
@@ -151,7 +151,7 @@ class TestDisturbed:
             assert len(checks) == 1
 
     def test_noticed_while_it_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What is written to the log while the file is read through fails that commit."""
+        """A change to the log while the file is being checked fails that commit."""
         log = wal(tmp_path / "journal.db")
 
         def meanwhile(path: Path) -> sqlite3.Connection:
@@ -170,7 +170,7 @@ class TestDisturbed:
 class TestHub:
     @pytest.mark.parametrize("how", ["deleted", "replaced", "cut", "overwritten"])
     async def test_allows_nothing(self, tmp_path: Path, how: str) -> None:
-        """A call that no rule holds back does not run once the journal of its hub was disturbed."""
+        """After the journal is disturbed, even a call that no rule blocks does not run."""
         disturb, _ = DISTURBANCES[how]
         hub = Hub(checkpointed(tmp_path / "journal.db"))
         shop = Shop()

@@ -35,7 +35,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """No file can grow past its first byte, as on a full disk."""
+    """Limit files to one byte, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
     try:
@@ -46,7 +46,7 @@ def full_disk() -> Iterator[None]:
 
 @contextmanager
 def held_commit(journal: Journal) -> Iterator[list[int]]:
-    """No commit ends before this does; the sizes of the batches that were committed."""
+    """Hold all commits until the end of the context; yield the sizes of committed batches."""
     sizes: list[int] = []
     released = threading.Event()
     commit = journal._writer.commit
@@ -64,13 +64,13 @@ def held_commit(journal: Journal) -> Iterator[list[int]]:
 
 
 def texts(path: Path, session: str = "s1") -> list[str | None]:
-    """The messages in the file, as another reader finds them."""
+    """Return the messages in the file as another reader finds them."""
     return [e.body.text for e in open_reader(path).events(session) if isinstance(e.body, MessageAdded)]
 
 
 class TestOrder:
     async def test_call_order_is_the_order_of_the_record(self, journal: Journal) -> None:
-        """Events of many concurrent callers are numbered as they were handed over, without a gap."""
+        """Events of concurrent callers are numbered in call order, without a gap."""
 
         async def caller(name: int) -> None:
             for n in range(20):
@@ -84,7 +84,7 @@ class TestOrder:
         assert sorted(handed, key=lambda h: h[0]) == [(e.seq, e.cursor, e.body) for e in stored]
 
     async def test_numbers_are_known_at_once(self, journal: Journal) -> None:
-        """`submit` gives the numbered events before they are durable, and tells when they are."""
+        """`submit` returns numbered events before they are durable, with a future for durability."""
         first, first_durable = journal.submit("s1", HELLO, HELLO)
         second, second_durable = journal.submit("s1", HELLO)
         assert [e.seq for e in first + second] == [2, 3, 4]
@@ -93,7 +93,7 @@ class TestOrder:
         assert [e.seq for e in journal.reader().events("s1")] == [1, 2, 3, 4]
 
     async def test_threads_and_loops_share_it(self, journal: Journal) -> None:
-        """A thread without a loop and a loop of its own write beside this one."""
+        """A thread without an event loop and another event loop can write at the same time."""
         plain = threading.Thread(target=lambda: journal.write("s1", HELLO))
 
         async def elsewhere() -> None:
@@ -108,7 +108,7 @@ class TestOrder:
         assert [e.seq for e in journal.reader().events("s1")] == [1, 2, 3, 4]
 
     async def test_numbers_go_on_after_reopening(self, journal: Journal) -> None:
-        """A journal opened again continues the session's numbers and the file's."""
+        """A reopened journal continues the numbers of the session and the file."""
         [last] = await journal.append("s1", HELLO)
         journal.close()
         with Journal.open(journal.path) as again:
@@ -118,7 +118,7 @@ class TestOrder:
         assert (other.seq, other.cursor) == (1, event.cursor + 1)
 
     def test_time_never_goes_back_within_a_session(self, tmp_path: Path) -> None:
-        """A clock that is set back does not reorder a session; times are kept to the millisecond."""
+        """A clock that is set back does not reorder a session; times have millisecond precision."""
         times = iter([NOON, NOON - timedelta(hours=1), NOON + timedelta(microseconds=2999)])
         with Journal.open(tmp_path / "journal.db", clock=lambda: next(times)) as journal:
             events = [journal.write("s1", body)[0] for body in (opening(), HELLO, HELLO)]
@@ -128,13 +128,13 @@ class TestOrder:
 
 class TestDurability:
     async def test_waiters_return_after_the_commit(self, journal: Journal) -> None:
-        """When an append returns, another connection reads the event."""
+        """After an append returns, another connection can read the event."""
         for n in range(20):
             await journal.append("s1", MessageAdded(role="user", text=str(n)))
             assert texts(journal.path)[-1] == str(n)
 
     async def test_what_queues_up_shares_a_commit(self, journal: Journal) -> None:
-        """Group commit: whatever is handed over while a commit runs is written by the next one."""
+        """Group commit: events that arrive during a commit are written together by the next one."""
         with held_commit(journal) as sizes:
             first = journal.append("s1", HELLO)
             rest = [journal.append("s1", HELLO) for _ in range(500)]
@@ -143,7 +143,7 @@ class TestDurability:
         assert len(sizes) <= 2
 
     def test_a_loop_that_is_gone_holds_nobody_up(self, journal: Journal) -> None:
-        """Events whose loop ended before the commit are written, and writing goes on."""
+        """Events whose event loop ended before the commit are written and block no others."""
 
         async def hand_over() -> None:
             journal.submit("s1", MessageAdded(role="user", text="kept"))
@@ -154,7 +154,7 @@ class TestDurability:
         assert texts(journal.path) == ["kept", "hello"]
 
     async def test_a_cancelled_wait_changes_nothing(self, journal: Journal) -> None:
-        """An append whose caller is cancelled is written all the same, and nobody else is held up."""
+        """An append whose caller is cancelled is still written and blocks no others."""
         waiting = asyncio.ensure_future(journal.append("s1", MessageAdded(role="user", text="kept")))
         waiting.cancel()
         await journal.append("s1", HELLO)
@@ -162,13 +162,13 @@ class TestDurability:
 
     @pytest.mark.sqlite("pragmas of its connection")
     def test_power_cuts_are_provided_for(self, journal: Journal) -> None:
-        """The writing connection syncs every commit and checks foreign keys."""
+        """The writing connection syncs each commit and checks foreign keys."""
         connection = journal._writer._connection
         pragmas = {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in PRAGMAS}
         assert pragmas == PRAGMAS
 
     async def test_closing_writes_what_was_handed_over(self, journal: Journal) -> None:
-        """`close` flushes; everything after it is refused."""
+        """`close` flushes pending events; later writes are refused."""
         waiting = [journal.append("s1", HELLO) for _ in range(50)]
         journal.close()
         await asyncio.gather(*waiting)
@@ -186,7 +186,7 @@ PRAGMAS = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1}
 class TestFailure:
     @pytest.mark.sqlite("its file cannot be written")
     async def test_a_full_disk_refuses_and_recovers(self, journal: Journal) -> None:
-        """Every waiter of a commit that failed learns it, nothing of it is seen, and space helps."""
+        """A failed commit fails all its waiters and stores nothing; with space, writing works again."""
         await journal.append("s1", MessageAdded(role="user", text="before"))
         with full_disk():
             lost = [journal.append("s1", MessageAdded(role="user", text="lost")) for _ in range(5)]
@@ -199,7 +199,7 @@ class TestFailure:
         assert texts(journal.path) == ["before", "after"]
 
     async def test_a_failed_commit_takes_its_successors_along(self, journal: Journal) -> None:
-        """What was numbered after a failed batch fails with it: the record has no holes."""
+        """Events numbered after a failed batch fail as well, so the record has no gap."""
         commit = journal._writer.commit
         entered, released = threading.Event(), threading.Event()
 
@@ -222,8 +222,9 @@ class TestFailure:
 
     @pytest.mark.sqlite("its file cannot be written")
     async def test_what_rests_on_what_was_lost_is_refused(self, journal: Journal) -> None:
-        """G-63: events that come after one that could not be written, and say so, are not written either;
-        those of others are, and so is what rests on the last that is in the file.
+        """G-63: events that depend on one that failed to be written are refused.
+
+        Events of others, and events after the last stored one, are written.
         """
         journal.write("s2", opening())
         with full_disk():
@@ -240,13 +241,13 @@ class TestFailure:
 
     @pytest.mark.sqlite("its file cannot be written")
     async def test_a_file_taken_away_refuses(self, journal: Journal) -> None:
-        """A journal whose file was deleted acknowledges nothing."""
+        """A journal whose file was deleted acknowledges no event."""
         journal.path.unlink()
         with pytest.raises(JournalError, match="moved, deleted or replaced"):
             await journal.append("s1", HELLO)
 
     async def test_text_that_is_none_is_refused_at_once(self, journal: Journal) -> None:
-        """Half a character pair cannot be stored: the caller learns it and no number is spent."""
+        """A lone surrogate is refused at once, and no number is used up."""
         with pytest.raises(JournalError, match="cannot be stored"):
             journal.submit("s1", MessageAdded(role="user", text="\ud800"))
         for session in ("", "\ud800"):
@@ -256,7 +257,7 @@ class TestFailure:
         assert event.seq == 2
 
     def test_sessions_open_once(self, journal: Journal) -> None:
-        """Events of a session that was never opened, and a second opening, are refused."""
+        """Events of an unopened session and a second opening are refused."""
         with pytest.raises(JournalError, match="'s2' is not in the journal"):
             journal.write("s2", HELLO)
         with pytest.raises(JournalError, match="'s1' is in the journal already"):
@@ -268,7 +269,7 @@ class TestFailure:
 
 class TestWhatIsKept:
     def test_events_come_back_as_they_were(self, journal: Journal) -> None:
-        """Inputs of any JSON, big numbers and numbers JSON lacks included, are read back unchanged."""
+        """Inputs with any JSON, big integers and non-JSON numbers are read back unchanged."""
         arguments = {
             "a": [1, None, {"b": 2.5}],
             "big": 10**30,
@@ -283,7 +284,7 @@ class TestWhatIsKept:
         ]
 
     def test_the_list_follows_from_the_events(self, journal: Journal) -> None:
-        """A session's line says what a fold over its events says, also after a restart."""
+        """A session's line equals a fold over its events, even after a restart."""
         journal.write("s1", SessionStatus(status="running"), asks(("c1", "rm"), ("c2", "deploy")))
         journal.write("s1", decided("c1", "rm", outcome="block"), request("a1", "c2", "deploy"))
         assert journal.reader().session("s1").status == "waiting"
@@ -304,7 +305,7 @@ class TestWhatIsKept:
         )
 
     def test_bodies_are_told_apart_by_type(self, journal: Journal) -> None:
-        """The type stands in a column of its own, for queries."""
+        """The type of an event is also in a separate column, for queries."""
         journal.write("s1", decided("c1", "deploy"))
         with closing(raw_database(journal.path)) as connection:
             rows = connection.execute("SELECT type FROM event ORDER BY cursor").fetchall()
@@ -315,7 +316,7 @@ class TestWhatIsKept:
 class TestDepth:
     @pytest.mark.parametrize("depth", [90, 190, 210, 240])
     def test_what_is_durable_can_be_read(self, tmp_path: Path, depth: int) -> None:
-        """An input that no reader could follow is refused before it is durable; all else is read back."""
+        """An input that is too deep to be read is refused on writing; any other is read back."""
         value: list[object] = []
         for _ in range(depth):
             value = [value]

@@ -1,4 +1,4 @@
-"""Sessions that a newer version recorded: shown as far as they are known, and not acted on."""
+"""Sessions that a newer version recorded: shown as far as possible, but not changed."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(("body", "part"), NEWER.values(), ids=NEWER)
 class TestWhoeverActs:
     def test_reads_none_of_it(self, path: Path, body: Record, part: str) -> None:
-        """An unknown type, field or value is an error that names it, and says where to go on."""
+        """An unknown type, field or value is reported, with advice to use that version."""
         with Journal.open(path) as journal:
             journal.write("s", opening(), body)
             with pytest.raises(SessionNewer, match="at a server of that version") as refused:
@@ -38,7 +38,7 @@ class TestWhoeverActs:
         assert refused.value.session == "s"
 
     async def test_leaves_the_session_open(self, path: Path, body: Record, part: str) -> None:
-        """A hub of this version ends what its host left open, but not that, and shows it all the same."""
+        """A hub does not end such a session, unlike others that were left open, and still shows it."""
         with Journal.open(path) as journal:
             journal.write("s", opening(), body)
             journal.write("t", opening())
@@ -56,7 +56,7 @@ class TestWhoeverActs:
 
 class TestWhoeverLooks:
     def test_sees_its_type(self, path: Path) -> None:
-        """An event of another type stands in its place, and the session's state says that it does."""
+        """An event of an unknown type is shown as a placeholder, and the state is marked as newer."""
         with Journal.open(path) as journal:
             journal.write("s", opening(), SessionPaused(), decided("c1", "test"))
             events = list(journal.reader().showing().events("s"))
@@ -68,14 +68,14 @@ class TestWhoeverLooks:
         assert "c1" in state.calls
 
     def test_passes_over_what_follows_from_it(self, path: Path) -> None:
-        """An event that makes no sense without an unknown one is passed over."""
+        """An event that is impossible without the unknown one is skipped."""
         with Journal.open(path) as journal:
             journal.write("s", opening(), SessionPaused(), result("c9", "test", fired=[("n", "t")]))
             state = fold(journal.reader().showing().events("s"))
         assert state.seq == 3
 
     def test_damage_stays_damage(self, path: Path) -> None:
-        """A body that is none is no event of a newer version, for nobody."""
+        """A damaged body is not taken for an event of a newer version."""
         with Journal.open(path) as journal:
             journal.write("s", opening(), decided("c1", "test"))
         with closing(raw_database(path)) as connection:

@@ -1,4 +1,4 @@
-"""A journal of an earlier release is read and gone on with; one from before the first is refused."""
+"""A journal of an earlier release is read and continued; one from before the first is refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ block rm
 
 @pytest.fixture
 def older(tmp_path: Path) -> Path:
-    """A journal of the first release with three sessions that its host left open when it was killed."""
+    """A journal of the first release with three sessions left open by a killed host."""
     path = tmp_path / "older.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.executescript(DUMP.read_text())
@@ -42,14 +42,14 @@ def older(tmp_path: Path) -> Path:
 
 
 def contents(path: Path) -> list[str]:
-    """All that a journal holds, as statements."""
+    """Return all content of a journal as SQL statements."""
     with closing(sqlite3.connect(path)) as connection:
         return list(connection.iterdump())
 
 
 class TestReading:
     def test_without_upgrade(self, older: Path) -> None:
-        """What history and replay show of it is there, and not a byte changes."""
+        """History and replay can show it, and no byte changes."""
         before = older.read_bytes()
         reader = open_reader(older)
         lines = reader.sessions()
@@ -68,7 +68,7 @@ class TestReading:
         assert older.read_bytes() == before
 
     def test_opened_for_writing(self, older: Path) -> None:
-        """It is of the newest schema: no copy is made, and all that it holds stays."""
+        """It already has the newest schema, so no copy is made and all content stays."""
         before = contents(older)
         Journal.open(older).close()
         assert contents(older) == before
@@ -78,7 +78,7 @@ class TestReading:
 class TestRetired:
     @pytest.mark.parametrize("revision", RETIRED)
     def test_is_left_alone(self, older: Path, revision: str) -> None:
-        """A journal from before the first release is named with a way out, and not changed."""
+        """A journal from before the first release is refused with advice and stays unchanged."""
         with closing(sqlite3.connect(older)) as connection:
             connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
             connection.commit()
@@ -96,7 +96,7 @@ class TestRetired:
 
 class TestWriting:
     async def test_sessions_go_on(self, older: Path) -> None:
-        """What was left open is ended by a hub and can be resumed."""
+        """A hub ends the sessions that were left open, and they can be resumed."""
         hub = Hub.open(older)
         assert {(s.status, s.error, s.waiting) for s in await hub.history()} == {("failed", DIED, 0)}
 
@@ -106,7 +106,7 @@ class TestWriting:
             raise AssertionError("nothing runs again")
 
         registry = compile_rules(RULES).registry
-        # The second is asked again, and the message that is sent at once takes the question back.
+        # The second is requested again, and the message that is sent at once withdraws it.
         for session, told in (("cut-1", "Outcome unknown"), ("asks-1", "Skipped: user sent")):
             model = ScriptedModel([T("I see")])
             agent = Agent(model, name="bot", tools=[deploy])

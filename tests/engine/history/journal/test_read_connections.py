@@ -1,4 +1,4 @@
-"""Connections kept for a journal's own questions: one for each at a time, none after its end."""
+"""Connections kept for a journal's own queries: one per concurrent query, none after its end."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.sqlite("connections to a file")
 
 class TestConnections:
     def test_used_again(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Questions one after the other share a connection, those at one time do not."""
+        """Consecutive queries share a connection; concurrent ones do not."""
         opened: list[Path] = []
 
         def connect(path: Path) -> sqlite3.Connection:
@@ -37,7 +37,7 @@ class TestConnections:
         connections.close()
 
     def test_failed(self, tmp_path: Path) -> None:
-        """A connection on which a question failed is not used again."""
+        """A connection on which a query failed is not reused."""
         path = tmp_path / "journal.db"
         Journal.open(path).close()
         connections = Connections(path)
@@ -49,7 +49,7 @@ class TestConnections:
         connections.close()
 
     def test_nothing_beside_a_closed_journal(self, tmp_path: Path) -> None:
-        """A journal that was asked leaves its file alone behind, and can still be read."""
+        """A closed journal leaves no files beside its own, and can still be read."""
         journal = Journal.open(tmp_path / "journal.db")
         journal.write("s1", opening())
         assert journal.reader().session("s1").events == 1
@@ -60,7 +60,7 @@ class TestConnections:
 
 class TestWhole:
     def test_no_beginnings(self, tmp_path: Path) -> None:
-        """For a whole id no session is found whose id only begins so."""
+        """A whole id does not match a session whose id only begins with it."""
         with Journal.open(tmp_path / "journal.db") as journal:
             journal.write("session-1", opening())
             reader = journal.reader()

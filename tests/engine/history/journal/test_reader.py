@@ -18,7 +18,7 @@ from ..support.recording import NOON, opening
 
 @pytest.fixture
 def journal(tmp_path: Path) -> Iterator[Journal]:
-    """A journal with three sessions of two agents, a second apart."""
+    """A journal with three sessions of two agents, opened one second apart."""
     seconds = count()
     with Journal.open(
         tmp_path / "journal.db", clock=lambda: NOON + timedelta(seconds=next(seconds))
@@ -31,12 +31,12 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 class TestSessions:
     def test_latest_changed_first(self, journal: Journal) -> None:
-        """A session that goes on moves to the top."""
+        """A session with a new event moves to the top."""
         journal.write("release-1", SessionStatus(status="running"))
         assert [s.id for s in journal.reader().sessions()] == ["release-1", "docs-7", "release-12"]
 
     def test_some_of_them(self, journal: Journal) -> None:
-        """The list can be cut, or narrowed to an agent."""
+        """The list can be limited or filtered by agent."""
         reader = journal.reader()
         assert [s.id for s in reader.sessions(1)] == ["docs-7"]
         assert [s.id for s in reader.sessions(limit=None)] == ["docs-7", "release-12", "release-1"]
@@ -47,17 +47,17 @@ class TestSessions:
         [("docs-7", "docs-7"), ("d", "docs-7"), ("release-1", "release-1"), ("release-12", "release-12")],
     )
     def test_by_id_or_its_beginning(self, journal: Journal, wanted: str, found: str) -> None:
-        """A whole id wins over a beginning; a beginning must be the only one."""
+        """A complete id takes precedence over a prefix; a prefix must be unique."""
         assert journal.reader().session(wanted).id == found
 
     def test_ambiguous(self, journal: Journal) -> None:
-        """A beginning of several ids names them."""
+        """An ambiguous prefix gives an error with the matching ids."""
         with pytest.raises(SessionNotFound, match=r"begin with 'rel': release-12, release-1\. Give more"):
             journal.reader().session("rel")
 
     @pytest.mark.parametrize("wanted", ["x", "", "%", "release-_", "\ud800", "x\x1b"])
     def test_unknown(self, journal: Journal, wanted: str) -> None:
-        """An unknown id names the latest sessions; nothing in it is taken for a pattern."""
+        """The error for an unknown id names the latest sessions; no character acts as a wildcard."""
         with pytest.raises(SessionNotFound) as caught:
             journal.reader().session(wanted)
         assert caught.value.candidates == ("docs-7", "release-12", "release-1")
@@ -65,7 +65,7 @@ class TestSessions:
         assert "\x1b" not in str(caught.value)
 
     def test_none_yet(self, tmp_path: Path) -> None:
-        """An empty journal has no sessions to offer."""
+        """An empty journal has no sessions to suggest."""
         with Journal.open(tmp_path / "empty.db") as journal:
             assert journal.reader().sessions() == []
             with pytest.raises(SessionNotFound, match="no sessions yet"):
@@ -74,7 +74,7 @@ class TestSessions:
 
 class TestEvents:
     def test_in_pages(self, journal: Journal) -> None:
-        """Many events come in order, whole or in part, across the pages they are read in."""
+        """Events across several pages come in order, in whole or in part."""
         hello = MessageAdded(role="user", text="hello")
         journal.write("docs-7", *[hello] * (2 * PAGE))
         reader = journal.reader()
@@ -89,14 +89,14 @@ class TestEvents:
         assert reader.count("docs-7") == 2 * PAGE + 1
 
     def test_of_one_session(self, journal: Journal) -> None:
-        """Sessions do not mix, and one that does not exist has none."""
+        """Events of sessions do not mix, and an unknown session has none."""
         reader = journal.reader()
         assert [e.session for e in reader.events("release-1")] == ["release-1"]
         assert list(reader.events("release")) == []
         assert reader.count("release") == 0
 
     def test_while_others_are_written(self, journal: Journal) -> None:
-        """A reader in the middle of a session holds nobody up and sees what came meanwhile."""
+        """A reader in the middle of a session blocks no writer and sees later events."""
         journal.write("docs-7", *[SessionStatus(status="running")] * PAGE)
         events = journal.reader().events("docs-7")
         next(events)

@@ -1,4 +1,4 @@
-"""What follows from the events is made anew, and from nothing else."""
+"""Derived data is rebuilt from the events alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SOURCE = {"file": "agent.toml", "ä": [1.0, 1e100, 12345678901234567890, None, {
 
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
-    """A journal with two sessions, one of them the child of the other."""
+    """A journal with three sessions, one of them the child of another."""
     return copied(write_two, tmp_path / "journal.db")
 
 
@@ -43,7 +43,7 @@ class TestMended:
     @pytest.mark.parametrize("column", COLUMNS[1:-1])
     @pytest.mark.parametrize("value", ["'other'", "7", "x'00'", "9.5"])
     def test_each_column(self, database: Path, column: str, value: str) -> None:
-        """Whatever is written into a column of a session's line, it becomes what the events make."""
+        """A changed column of a session's line is restored from the events."""
         before = contents(database)
         tamper(database, f"UPDATE session SET {column} = {value} WHERE id = 's1'")
         assert contents(database) != before
@@ -55,14 +55,14 @@ class TestMended:
 
     @pytest.mark.parametrize("column", ["error", "parent", "parent_seq", "source"])
     def test_nothing_where_something_was(self, database: Path, column: str) -> None:
-        """What is gone from a line comes back, and what should not be there goes."""
+        """Missing values of a line are restored, and wrong ones removed."""
         before = contents(database)
         tamper(database, f"UPDATE session SET {column} = NULL, error = 'x'")
         rebuild(database)
         assert contents(database) == before
 
     def test_a_missing_line(self, database: Path) -> None:
-        """A line that was removed is made again, and its session can be found again."""
+        """A removed line is restored, and its session can be found again."""
         before = contents(database)
         tamper(database, "DELETE FROM session WHERE id = 's2'")
         assert verdicts(database)["s2"].fault is not None
@@ -71,7 +71,7 @@ class TestMended:
         assert verdicts(database)["s2"].fault is None
 
     def test_a_line_without_events(self, database: Path) -> None:
-        """A line whose events are gone stays, and verification goes on telling of them."""
+        """A line whose events were removed stays, and verification still reports them."""
         tamper(database, "DELETE FROM event WHERE session = 's2'")
         assert rebuild(database).mended == ()
         fault = verdicts(database)["s2"].fault
@@ -79,7 +79,7 @@ class TestMended:
         assert fault.kind == "removed"
 
     def test_lost_events_stay_lost(self, database: Path) -> None:
-        """A line that is mended to fewer events does not hide that the file has lost some."""
+        """A rebuilt line with fewer events does not hide that events are missing."""
         tamper(database, "DELETE FROM event WHERE session = 's2' AND seq > 8")
         rebuild(database)
         assert check_file(database).missing == 2
@@ -99,7 +99,7 @@ class TestMended:
         ],
     )
     def test_decisions(self, database: Path, change: str) -> None:
-        """The list of decisions is mended likewise."""
+        """The list of decisions is rebuilt as well."""
         before = contents(database)
         assert len(before["decision"]) == 1
         tamper(database, change)
@@ -110,7 +110,7 @@ class TestMended:
 
 class TestImported:
     def test_stays_so(self, database: Path, tmp_path: Path) -> None:
-        """That a session is another journal's follows from no event, and is kept."""
+        """The mark of an imported session follows from no event and is kept."""
         source = tmp_path / "source.db"
         recorded_at(source, NOW, "far")
         import_session(
@@ -126,7 +126,7 @@ class TestImported:
         assert contents(database) == before
 
     def test_is_yes_or_no(self, database: Path) -> None:
-        """Any other value in its place becomes one of the two."""
+        """Any other value of the mark becomes 0 or 1."""
         tamper(database, "UPDATE session SET imported = 7 WHERE id = 's2'")
         assert rebuild(database).mended == ("s2",)
         assert {row[0]: row[-1] for row in contents(database)["session"]} == {"s1": 0, "s2": 1, "s3": 0}
@@ -134,7 +134,7 @@ class TestImported:
 
 class TestRefused:
     def test_an_event_that_cannot_be_read(self, database: Path) -> None:
-        """An event that makes no sense is named, and nothing is changed."""
+        """An unreadable event is reported, and nothing changes."""
         tamper(
             database,
             "UPDATE session SET agent = 'x' WHERE id = 's1'",
@@ -146,7 +146,7 @@ class TestRefused:
         assert contents(database) == before
 
     def test_no_beginning(self, database: Path) -> None:
-        """A session that does not begin with its opening makes no line."""
+        """A session without its opening event cannot be rebuilt, and nothing changes."""
         tamper(database, "DELETE FROM event WHERE session = 's2' AND seq = 1")
         before = contents(database)
         with pytest.raises(JournalError, match=r"'s2' .* cannot be rebuilt.*Nothing was changed"):
@@ -163,7 +163,7 @@ class TestRefused:
 class TestUntouched:
     @pytest.mark.slow
     def test_nothing_changes(self, tmp_path_factory: pytest.TempPathFactory) -> None:
-        """LAW: in a journal that nobody wrote into, every line is what its events make."""
+        """LAW: in an untouched journal every line equals what its events give."""
         path = tmp_path_factory.mktemp("law") / "journal.db"
         numbers = itertools.count()
 

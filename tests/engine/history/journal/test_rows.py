@@ -1,4 +1,4 @@
-"""Rows as events: what reads them quickly reads what the definition of events reads."""
+"""Rows as events: the quick reader gives the same as the model's validation."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ AT = 1_790_000_000_123
 class TestEventOf:
     @given(BODIES)
     def test_is_what_was_written(self, body: EventBody) -> None:
-        """Whatever a body holds, its row is read as the union of all kinds reads it."""
+        """The row of any body is read as the union of all kinds reads it."""
         text = body.model_dump_json()
         event = event_of((1, "s1", 2, AT, body.type, text), FILE)
         assert repr(event.body) == repr(event_body.validate_json(text))
@@ -37,6 +37,6 @@ class TestEventOf:
         ],
     )
     def test_what_is_no_event_is_refused(self, kind: str, text: str) -> None:
-        """A body without its type, or of another than its row says, is none; the file is named."""
+        """A body without a type, or with another type than its row, is refused; the file is named."""
         with pytest.raises(JournalError, match=r"'j.db': event 2 of session 's1' cannot be read"):
             event_of((1, "s1", 2, AT, kind, text), FILE)

@@ -1,4 +1,4 @@
-"""Outages of a journal as its writes show them: when one begins, what it is, and when it ends."""
+"""Outages of a journal as its writes show them: beginning, kind and end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Clock:
 
 class TestMonitor:
     def test_a_failed_write_lasts_until_another_succeeds(self) -> None:
-        """It dates from the first failure, has the last reason, and is proved in between."""
+        """An outage starts with the first failure and has the last reason; proofs are due meanwhile."""
         clock = Clock()
         monitor = WriteMonitor(clock, clock.steady)
         for reason in ("disk full", "read-only"):
@@ -56,7 +56,7 @@ class TestMonitor:
         assert monitor.outage(None, None) is None
 
     def test_a_write_that_does_not_end(self) -> None:
-        """A write that hangs is an outage since it began, though nothing has failed yet."""
+        """A write that hangs is an outage from its beginning, even before it fails."""
         clock = Clock()
         monitor = WriteMonitor(clock, clock.steady)
         monitor.begin()
@@ -67,7 +67,7 @@ class TestMonitor:
         assert found.since == BEGIN + timedelta(seconds=100)
 
     def test_a_silent_database_and_an_ended_server(self) -> None:
-        """A database's silence comes before a failed write, and the end of a server before both."""
+        """A silent database takes precedence over a failed write, and an ended server over both."""
         clock = Clock()
         monitor = WriteMonitor(clock, clock.steady)
         monitor.end(OSError("lost"))
@@ -82,7 +82,7 @@ class TestMonitor:
 
 class TestFile:
     def test_a_file_that_takes_no_writes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A failed write is an outage, which ends without any caller once a proof succeeds."""
+        """A failed write is an outage that ends after a successful proof, without another write."""
         monkeypatch.setattr(write_monitor, "PROOF_SECONDS", 0.0)
         with Journal.open(tmp_path / "j.db") as journal:
             journal.write("s", opening())

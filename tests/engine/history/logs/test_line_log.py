@@ -1,4 +1,4 @@
-"""Logs of lines beside a file and in a database, and the logs of keys and freezes on them."""
+"""Line logs beside a file and in a database, and the logs of keys and freezes in them."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
 
 class TestLineLog:
     def test_has_what_was_appended(self, journal: Location) -> None:
-        """Lines come back in their order, and of a long log only its end is read."""
+        """Lines come back in order, and of a long log only the end is read."""
         log = line_log(journal, "freeze")
         assert log.read(WHOLE) is None
         log.append("first")
@@ -60,22 +60,22 @@ class TestLineLog:
         assert text.endswith("zweite ü\n".encode())
 
     def test_logs_have_nothing_of_each_other(self, journal: Location) -> None:
-        """A line belongs to the log of its name alone."""
+        """Lines are kept apart by log name."""
         line_log(journal, "keys").append("key")
         assert line_log(journal, "freeze").read(WHOLE) is None
 
     def test_of_no_journal_yet_is_none(self, postgresql: PostgresLocation) -> None:
-        """A schema without tables has no log, which is no error."""
+        """A schema without tables has no log, which is not an error."""
         assert line_log(postgresql, "keys").read(WHOLE) is None
 
     def test_that_cannot_be_reached_is_an_oserror(self, tmp_path: Path) -> None:
-        """What a log raises does not depend on where it is kept."""
+        """An unreachable database raises an OSError, as a file does."""
         away = PostgresLocation(f"postgresql://interlock@/postgres?host={tmp_path}")
         with pytest.raises(OSError, match="PostgreSQL says"):
             line_log(away, "keys").read(WHOLE)
 
     def test_a_line_needs_all_lines_before_it(self, postgresql: PostgresLocation) -> None:
-        """In a database a line goes in only after as many as its writer knows."""
+        """In a database a line is appended only after the expected number of lines."""
         Journal.open(postgresql).close()
         log = line_log(postgresql, "keys")
         assert log.append_to(0, "a")
@@ -86,7 +86,7 @@ class TestLineLog:
         assert log.read(WHOLE) == b"a\n"
 
     def test_no_line_of_many_writers_is_lost(self, postgresql: PostgresLocation) -> None:
-        """Servers that append at once all get their line in, each once."""
+        """Lines of servers that append concurrently are all stored, each once."""
         Journal.open(postgresql).close()
 
         def write(name: int) -> None:
@@ -106,7 +106,7 @@ class TestLineLog:
 
 class TestFreezeLog:
     def test_the_last_line_says_what_is_in_force(self, journal: Location) -> None:
-        """A freeze is in force until it is lifted, for every server of the journal."""
+        """A freeze is in force on every server of the journal until it is lifted."""
         one, other = (FreezeLog(journal, lambda: AT) for _ in range(2))
         assert other.read() is None
         one.begin(frozen("looked odd"))
@@ -115,7 +115,7 @@ class TestFreezeLog:
         assert one.read() is None
 
     def test_what_cannot_be_reached_is_frozen(self, tmp_path: Path) -> None:
-        """Without an answer of the database agents are frozen, by nobody."""
+        """If the database cannot be reached, agents are frozen, with `UNREADABLE` as the operator."""
         away = PostgresLocation(f"postgresql://interlock@/postgres?host={tmp_path}")
         now = FreezeLog(away, lambda: AT).read()
         assert now is not None
@@ -125,7 +125,7 @@ class TestFreezeLog:
 
 class TestKeyLog:
     def test_two_servers_make_one_chain(self, postgresql: PostgresLocation) -> None:
-        """A server that does not know of another one's line appends after it, not beside it."""
+        """A server that does not know another server's line appends after it."""
         Journal.open(postgresql).close()
         log, other = KeyLog(postgresql), KeyLog(postgresql)
         stale = other.read()
@@ -136,7 +136,7 @@ class TestKeyLog:
         assert (read.faults, read.head, read.lines) == ((), found.head, 2)
 
     def test_a_server_hears_of_a_removed_key(self, postgresql: PostgresLocation) -> None:
-        """Where others have added lines the keys are read again."""
+        """The keys are read again after another server added lines."""
         Journal.open(postgresql).close()
         log, other = KeyLog(postgresql), KeyLog(postgresql)
         known = log.enroll(key("k1", "maria"), KeyHistory())
@@ -145,7 +145,7 @@ class TestKeyLog:
         assert log.newer(known).in_force() == []
 
     def test_a_first_key_is_confirmed_by_a_code_once(self, postgresql: PostgresLocation) -> None:
-        """Of two first keys of one operator at two servers the second needs the first."""
+        """If one operator enrols a first key at two servers, the second one needs the first."""
         Journal.open(postgresql).close()
         log, other = KeyLog(postgresql), KeyLog(postgresql)
         stale = other.read()
@@ -154,7 +154,7 @@ class TestKeyLog:
             other.enroll(key("k2", "maria"), stale)
 
     def test_one_use_counts_at_one_server(self, postgresql: PostgresLocation) -> None:
-        """A key that says the same number of uses at two servers was copied: the second is refused."""
+        """A key with the same number of uses at two servers may be a copy: the second use is refused."""
         Journal.open(postgresql).close()
         log, other = KeyLog(postgresql), KeyLog(postgresql)
         known = log.enroll(key("k1", "maria"), KeyHistory())

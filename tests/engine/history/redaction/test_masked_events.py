@@ -1,4 +1,4 @@
-"""Events as they may be shown, masked when they are looked at; models made without a check."""
+"""Events for display, masked on access; models constructed without validation."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ AT = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 class TestMaskedEvents:
-    """A sequence like a list of them."""
+    """A sequence that behaves like a list."""
 
     def test_every_way_to_an_event(self) -> None:
-        """By index, from the end, by slice and in a loop they are those that masking gives at once."""
+        """Access by index, from the end, by slice and by iteration gives the masked events."""
         redaction = Redaction()
         shown = MaskedEvents(iter(EVENTS), redaction)
         at_once = [redaction.event(event) for event in EVENTS]
@@ -38,17 +38,17 @@ class TestMaskedEvents:
             _ = shown[4]
 
     def test_masked_once(self) -> None:
-        """Looked at again it is the same object."""
+        """A second access returns the same object."""
         shown = MaskedEvents(EVENTS, Redaction())
         assert shown[1] is shown[1]
         assert shown[2] is EVENTS[2]
 
 
 class TestQuick:
-    """The same as pydantic makes."""
+    """Results equal those of pydantic."""
 
     def test_updated(self) -> None:
-        """As `model_copy` in value and in JSON, with all fields set; the original stays."""
+        """It equals `model_copy` in value and JSON, with all fields set; the original is unchanged."""
         call = CallState(call_id="c1", tool="bash", input={"command": "ls"}, at=AT)
         update = {"status": "done", "output": "ok", "seconds": 1.5}
         quick, slow = copy_with(call, update), call.model_copy(update=update)
@@ -59,7 +59,7 @@ class TestQuick:
         assert (call.status, call.output) == ("proposed", None)
 
     def test_made(self) -> None:
-        """As the model's own constructor."""
+        """It equals the result of the model's constructor."""
         [event, *_] = EVENTS
         fields = {name: getattr(event, name) for name in JournalEvent.model_fields}
         quick = construct_model(JournalEvent, fields)

@@ -1,4 +1,4 @@
-"""What is masked, what is not, and that masking does nothing else."""
+"""Values that are masked, values that are not, and no other changes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class TestNames:
         ],
     )
     def test_telling(self, name: str) -> None:
-        """A name that ends with a telling word says what is under it, however it is written."""
+        """A name that ends with a telling word masks its value, in any spelling."""
         assert R.fields({name: SECRET}) == {name: MASK}
 
     @pytest.mark.parametrize(
@@ -61,17 +61,17 @@ class TestNames:
         ],
     )
     def test_not_telling(self, name: str) -> None:
-        """A name that only has such letters in it hides nothing: the very same object comes back."""
+        """A name that only contains such letters masks nothing: the same object comes back."""
         value: dict[str, JsonValue] = {name: SECRET, "n": 5}
         assert R.fields(value) is value
 
     def test_masked_already(self) -> None:
-        """What is masked, or empty, under a telling name comes back as the very same object."""
+        """A masked or empty value under a telling name comes back as the same object."""
         value: dict[str, JsonValue] = {"token": f"{MASK}", "auth": {"a": "", "b": [None, True]}}
         assert R.fields(value) is value
 
     def test_names_of_ones_own(self) -> None:
-        """Others can be named; those that are known stay."""
+        """Additional names can be given; the known ones still apply."""
         mine = Sizeless(["customer id", "Pin", "", "--"])
         assert mine.fields({"customerId": 7, "pin": "0000", "pins": 1, "token": "t"}) == {
             "customerId": MASK,
@@ -81,7 +81,7 @@ class TestNames:
         }
 
     def test_all_below_a_telling_name(self) -> None:
-        """Texts and numbers in any nesting are hidden; what can only be yes, no or nothing is not."""
+        """Nested texts and numbers are masked; booleans and null are not."""
         value: dict[str, JsonValue] = {
             "credentials": {
                 "user": "u",
@@ -102,7 +102,7 @@ class TestNames:
         }
 
     def test_names_beside_values(self) -> None:
-        """Lists of names and values, and words of a command, are understood."""
+        """Lists of name and value, and words of a command, are recognized."""
         assert R.value([{"name": "API_KEY", "value": "v"}, {"name": "HOME", "value": "h"}]) == [
             {"name": "API_KEY", "value": MASK},
             {"name": "HOME", "value": "h"},
@@ -128,21 +128,21 @@ class TestNames:
         ],
     )
     def test_other_names_of_names(self, names: tuple[str, str], held: str) -> None:
-        """Programs say a name under different names."""
+        """Different keys for the name are recognized."""
         name, value = names
         assert R.value([{name: "DB_PASSWORD", value: SECRET}]) == [{name: "DB_PASSWORD", held: MASK}]
         plain: list[JsonValue] = [{name: "HOME", value: SECRET}]
         assert R.value(plain) is plain
 
     def test_pairs(self) -> None:
-        """A list of names with their values, as headers are given; not a list of two names."""
+        """A list of name-value pairs, such as headers, is recognized; a list of two names is not."""
         shown = R.value({"headers": [["Authorization", SECRET], ["Accept", "x"]]})
         assert shown == {"headers": [["Authorization", MASK], ["Accept", "x"]]}
         plain: dict[str, JsonValue] = {"required": ["password", "email"], "rows": [["a", "b"], ["c"]]}
         assert R.value(plain) is plain
 
     def test_users_as_words(self) -> None:
-        """A user's password behind an option of curl, which other programs have for other things."""
+        """The password in curl's user option is masked; other programs' options of that name are not."""
         assert R.value(["curl", "-u", f"bob:{SECRET}", "x"]) == ["curl", "-u", f"bob:{MASK}", "x"]
         for plain in (["curl", "-u", "bob"], ["docker", "run", "-u", "1000:1000"]):
             assert R.value(plain) is plain  # pyright: ignore[reportArgumentType]
@@ -158,12 +158,12 @@ class TestNames:
         ],
     )
     def test_in_a_name(self, name: str, shown: str) -> None:
-        """A secret is hidden where it is in the name of a member, too."""
+        """A secret in the name of a member is masked."""
         assert R.fields({name: 1}) == {shown: 1}
         assert R.value({"a": [{name: SECRET, "b": 2}]}) == {"a": [{shown: SECRET, "b": 2}]}
 
     def test_names_alike_behind_their_masks(self) -> None:
-        """Two members stay two, so that nobody approves less than there is."""
+        """Members whose masked names would be equal stay separate, so that none is hidden."""
         shown = R.fields({f"token={n}{SECRET}": n for n in range(3)})
         assert list(shown.values()) == [0, 1, 2]
         assert SECRET not in str(shown)
@@ -206,7 +206,7 @@ class TestFormats:
         ],
     )
     def test_by_its_look(self, key: str, near: str) -> None:
-        """A key is hidden wherever it stands; what only looks a little like one stays."""
+        """A key is masked anywhere in a text; a similar text is not."""
         for text in ("{}", "see {} there", "{},", "'{}'", "x={}", "a/{}/b", "line\\n{}\\nline", "_{}_"):
             if "_{}" in text and key.startswith("eyJ"):
                 continue
@@ -218,7 +218,7 @@ class TestFormats:
     @pytest.mark.parametrize("kind", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED "])
     @pytest.mark.parametrize("end", ["\n", "\\n"])
     def test_private_keys(self, kind: str, end: str) -> None:
-        """A private key in PEM is hidden whole, also one that is cut off; a public one is not."""
+        """A PEM private key is masked completely, even if truncated; a public key is not."""
         body = end.join([run(64), run(64), run(20) + "=="])
         key = f"-----BEGIN {kind}PRIVATE KEY-----{end}{body}{end}-----END {kind}PRIVATE KEY-----"
         assert R.text(f"before {key} after") == f"before {MASK} after"
@@ -227,6 +227,6 @@ class TestFormats:
         assert R.text(public) is public
 
     def test_pgp(self) -> None:
-        """So is one of PGP."""
+        """A PGP private key is masked."""
         key = f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{run(64)}\n-----END PGP PRIVATE KEY BLOCK-----"
         assert R.text(key) == MASK

@@ -1,4 +1,4 @@
-"""Masking in whole events, and its laws: nothing that is told of stays, nothing else goes."""
+"""Masking in complete events, with its laws: no known secret remains, all else stays unchanged."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 
 def glued(secret: str) -> str:
-    """The secret as a word of a shell that is put together of all kinds of parts."""
+    """Return the secret as a shell word that is composed of differently quoted parts."""
     third = len(secret) // 3
     double = secret[third : 2 * third]
     for character in '\\"$`':
@@ -112,7 +112,7 @@ FORMS: tuple[Callable[[str, str], str], ...] = (
 
 
 def nested(name: str, secret: str, path: list[str | int]) -> JsonValue:
-    """The secret under its name, in objects and lists."""
+    """Return the secret under its name, nested in objects and lists."""
     value: JsonValue = {name: secret}
     for step in path:
         value = {step: value} if isinstance(step, str) else [None] * (step % 3) + [value]
@@ -120,7 +120,7 @@ def nested(name: str, secret: str, path: list[str | int]) -> JsonValue:
 
 
 def exact_grant() -> GrantRecord:
-    """A grant for one input."""
+    """Return a grant for one input."""
     net = net_record("grant-1", approval("t"))
     return GrantRecord(
         key="grant-1", net=net, asks="n", asked="t", tool="t", names=("t",), exact=True, since=0.0
@@ -128,7 +128,7 @@ def exact_grant() -> GrantRecord:
 
 
 def events(text: str, value: dict[str, JsonValue]) -> list[EventBody]:
-    """One of each kind of event, with `text` and `value` in every field of its content."""
+    """Return one event of each kind, with `text` and `value` in every content field."""
     call = CallRecord(call_id="c", tool="t", input=value, malformed=text)
     asked = request("a", "c", "t").model_copy(
         update={
@@ -191,7 +191,7 @@ def events(text: str, value: dict[str, JsonValue]) -> list[EventBody]:
 
 class TestEvents:
     def test_one_of_each(self) -> None:
-        """The examples below have every kind of event and every field that may hold content."""
+        """The examples below have every kind of event and every content field."""
         kinds = set(get_args(get_args(EventBody)[0]))
         found = events("x", {"x": 1})
         assert {type(body) for body in found} == kinds
@@ -214,7 +214,7 @@ class TestEvents:
         path: list[str | int],
         form: Callable[[str, str], str],
     ) -> None:
-        """LAW: a secret under a telling name is in no masked event, whatever it is nested in."""
+        """LAW: a secret under a telling name is in no masked event, at any nesting."""
         value: dict[str, JsonValue] = {"outer": nested(name, secret, path)}
         for body in events(form(name, secret), value):
             shown = R.body(body)
@@ -227,7 +227,7 @@ class TestEvents:
     @example("0000\xa000000012345", "password", FORMS[-4])
     @example("=00000;01234", "password", FORMS[-2])
     def test_no_part_leaks(self, secret: str, name: str, form: Callable[[str, str], str]) -> None:
-        """LAW: of a secret of any characters, quoted as JSON or a shell wants it, not even parts stay."""
+        """LAW: not even a part of a secret stays, for any characters and quoting of JSON or shells."""
         shown = R.text(form(name, secret))
         parts = [secret[at : at + 6] for at in range(len(secret) - 5)]
         harmless = form(name, "")
@@ -236,7 +236,7 @@ class TestEvents:
     @settings(max_examples=examples(60), deadline=None)
     @given(SECRETS, TELLING, st.sampled_from(FORMS))
     def test_facts_stay(self, secret: str, name: str, form: Callable[[str, str], str]) -> None:
-        """LAW: of no event a fact changes, whose hash would then be another."""
+        """LAW: masking changes no fact of an event, so its hash stays valid."""
         for body in events(form(name, secret), {name: secret}):
             before, after = (
                 {k: v for k, v in b.model_dump().items() if k not in CONTENT}
@@ -250,7 +250,7 @@ class TestEvents:
 
     @pytest.mark.slow
     def test_the_same_object(self) -> None:
-        """An event in which nothing is hidden comes back itself."""
+        """An event without masked content comes back as the same object."""
         for event in recorded(*events("nothing to hide", {"path": "a", "n": [1, None, {"x": "y"}]})):
             assert R.event(event) is event
             assert R.body(event.body) is event.body
@@ -320,13 +320,13 @@ class TestNothingElse:
     @settings(max_examples=examples(300), deadline=None)
     @given(st.text(st.sampled_from("abz XYZ019=:-_.<>/\"'\\\n{}[],|&;#@$"), max_size=80))
     def test_the_same_object(self, text: str) -> None:
-        """LAW: a text without telling names, keys, users and addresses comes back itself."""
+        """LAW: a text without telling names, keys, users and addresses comes back as the same object."""
         assert R.text(text) is text
 
     @settings(max_examples=examples(100), deadline=None)
     @given(st.lists(PIECES, max_size=14).map("".join))
     def test_around(self, text: str) -> None:
-        """LAW: what stands on lines of its own before and after a text is neither hidden nor changed."""
+        """LAW: separate lines before and after a text are neither masked nor changed."""
         assert R.text(f"seen here\n{text}").startswith("seen here\n")
 
 
@@ -334,7 +334,7 @@ class TestAgain:
     @settings(max_examples=examples(400), deadline=None)
     @given(st.lists(PIECES, max_size=14).map("".join))
     def test_twice_is_once(self, text: str) -> None:
-        """LAW: what was masked stays as it is when it is masked again, be it the worst of texts."""
+        """LAW: masking a masked text again changes nothing, even for difficult texts."""
         once = R.text(text)
         assert R.text(once) == once
 
@@ -347,6 +347,6 @@ class TestAgain:
         )
     )
     def test_values(self, value: JsonValue) -> None:
-        """LAW: so do values, which come back themselves then."""
+        """LAW: masking a masked value again changes nothing."""
         once = R.value(value)
         assert R.value(once) == once

@@ -1,4 +1,4 @@
-"""What is masked in texts: the values that names in them tell of."""
+"""Masking in texts: the values of telling names."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class TestTexts:
             (f"sent bearer {SECRET} on", f"sent bearer {MASK} on"),
             ("sent basic dXNlcjpzZWNyZXQ= on", f"sent basic {MASK} on"),
             ("a basic understanding of it", "a basic understanding of it"),
-            # What a model is told of an edit
+            # Notes on edits for a model
             (
                 f'A person changed password from "{SECRET}" to "b\\"{SECRET} to x" before it ran.\nok',
                 f'A person changed password from "{MASK}" to "{MASK}" before it ran.\nok',
@@ -111,7 +111,7 @@ class TestTexts:
         ],
     )
     def test_forms(self, text: str, shown: str) -> None:
-        """Values that a text gives to a telling name are hidden, and nothing around them."""
+        """Values of telling names in a text are masked, and the text around them stays."""
         assert R.text(text) == shown
 
     @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ class TestTexts:
             (f"secret: >-\n  a\n\n  {SECRET}\nuser: u", f"secret: {MASK}user: u"),
             (f"x:\n  secret: |\n    {SECRET}\n  user: u", f"x:\n  secret: {MASK}  user: u"),
             (f"password: !vault |\n  {SECRET}\nuser: u", f"password: {MASK}user: u"),
-            # Words of a shell that are put together
+            # Composed words of a shell
             (f'TOKEN=abc"{SECRET}" ls', f"TOKEN={MASK} ls"),
             (f"TOKEN=abc\" d {SECRET}\"e'f g' ls", f"TOKEN={MASK} ls"),
             (f"TOKEN=a'b c'$'d {SECRET}'; ls", f"TOKEN={MASK}; ls"),
@@ -186,7 +186,7 @@ class TestTexts:
             (f'{{"a":"TOKEN={SECRET}","b":"seen"}}', f'{{"a":"TOKEN={MASK}","b":"seen"}}'),
             (f'echo "it\'s TOKEN={SECRET}" seen "x"', f'echo "it\'s TOKEN={MASK}" seen "x"'),
             (f"x --token abc'd {SECRET}' -v", f"x --token {MASK} -v"),
-            # Users and files of settings
+            # Users and settings files
             (f"curl -u 'admin:a {SECRET}' x", f"curl -u 'admin:{MASK}' x"),
             (f'{{"c":"curl -u \\"u:a {SECRET}\\" x"}}', f'{{"c":"curl -u \\"u:{MASK}\\" x"}}'),
             ("curl -u admin x", "curl -u admin x"),
@@ -201,7 +201,7 @@ class TestTexts:
         ],
     )
     def test_forms_of_several_parts(self, text: str, shown: str) -> None:
-        """Elements, blocks of lines, glued words and heredocs are hidden whole, nothing around them."""
+        """Elements, line blocks, composed words and heredocs are masked completely, all else stays."""
         assert R.text(text) == shown
         assert R.text(shown) == shown
 
@@ -218,12 +218,12 @@ class TestTexts:
         ],
     )
     def test_what_only_looks_so(self, text: str) -> None:
-        """Code, usage lines and empty elements come back as the very same object."""
+        """Code, usage lines and empty elements come back as the same object."""
         assert R.text(text) is text
 
     @pytest.mark.parametrize("depth", [1, 2, 3])
     def test_json_in_json(self, depth: int) -> None:
-        """JSON in the strings of JSON is understood, however deep."""
+        """JSON within JSON strings is recognized at any depth."""
         text = json.dumps({"password": f'a"{SECRET}', "list": {"secrets": [f"]'{SECRET}"]}, "n": "seen"})
         for _ in range(depth):
             text = json.dumps({"said": text, "last": "seen"})
@@ -246,7 +246,7 @@ class TestTexts:
         ],
     )
     def test_the_same_object(self, text: str) -> None:
-        """Where nothing is hidden the very same object comes back, so nothing is copied."""
+        """Without masked content the same object comes back, so nothing is copied."""
         assert R.text(text) is text
         value: JsonValue = [text, {"x": text, "y": [text, 1, None]}]
         assert R.value(value) is value

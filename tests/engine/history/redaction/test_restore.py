@@ -1,4 +1,4 @@
-"""Editing what is partly masked: what was behind the masks comes back, or the edit is refused."""
+"""Editing a partly masked input: the masked values are restored, or the edit is refused."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class TestUnmasked:
     @pytest.mark.slow
     @given(OBJECTS)
     def test_nothing_edited(self, real: dict[str, object]) -> None:
-        """What nobody changed is what was there, wherever it was masked."""
+        """Unedited values are restored completely, wherever they were masked."""
         shown = REDACTION.fields(real)  # pyright: ignore[reportArgumentType]
         assert unmasked(shown, shown, real) == real  # pyright: ignore[reportArgumentType]
 
@@ -59,11 +59,11 @@ class TestUnmasked:
         }
 
     def test_another_secret(self) -> None:
-        """A secret that is written out replaces the one behind the mask."""
+        """A new secret replaces the masked one."""
         assert unmasked({**SHOWN, "password": "new"}, SHOWN, REAL)["password"] == "new"
 
     def test_names(self) -> None:
-        """A member whose name is masked keeps its name and its value when another is edited."""
+        """A member with a masked name keeps its name and value when another is edited."""
         real = {"token=abc1": 1, "token=abc2": "two", "in": {"Bearer abcdefgh": [1]}, "env": "staging"}
         shown = REDACTION.fields(real)  # pyright: ignore[reportArgumentType]
         assert "abc" not in str(shown)
@@ -73,7 +73,7 @@ class TestUnmasked:
         assert unmasked(gone, shown, real) == {k: v for k, v in real.items() if v != 1}  # pyright: ignore
 
     def test_a_changed_name(self) -> None:
-        """A masked name that was edited is refused: nobody knows what it stands for."""
+        """An edited masked name is refused, because its original is unknown."""
         real = {"in": {"token=abc": 1}}
         shown = REDACTION.fields(real)  # pyright: ignore[reportArgumentType]
         with pytest.raises(StillMaskedError, match=r"The name 'in\.tokens=.*Replace it"):
@@ -93,7 +93,7 @@ class TestUnmasked:
         ],
     )
     def test_a_mask_elsewhere(self, edited: dict[str, object], where: str | None) -> None:
-        """A mask of which nobody knows what it stands for is refused, and the place is named."""
+        """A mask whose original is unknown is refused, and its place is named."""
         if where is None:
             assert unmasked({**SHOWN, **edited}, SHOWN, REAL)["password"] == "hunter2hunter2!"  # pyright: ignore
             return
@@ -107,14 +107,14 @@ class TestBesideAMask:
         [(1, True), (True, 1), (1, 1.0), (0, False), ([1], [True]), ({"a": 1}, {"a": True})],
     )
     def test_another_type_is_an_edit(self, before: object, after: object) -> None:
-        """`1` edited to `true` beside a mask is `true`: values are compared as JSON."""
+        """`1` edited to `true` beside a mask becomes `true`: values are compared as JSON."""
         real = {"n": before, "password": "hunter2hunter2"}
         shown = REDACTION.fields(real)  # pyright: ignore[reportArgumentType]
         found = unmasked({**shown, "n": after}, shown, real)["n"]  # pyright: ignore
         assert repr(found) == repr(after)
 
     def test_masks_in_another_order(self) -> None:
-        """Masks that change places are refused: each stands for what was behind it."""
+        """Masks in another order are refused, because each stands for its own text."""
         real = {"command": "TOKEN=first.token ./deploy --password second-word x"}
         shown = REDACTION.fields(real)  # pyright: ignore[reportArgumentType]
         first, second = "[masked: 11 characters]", "[masked: 11 characters]"
@@ -127,7 +127,7 @@ class TestBesideAMask:
             unmasked(edited, shown, longer)  # pyright: ignore
 
     def test_a_hidden_text_like_what_is_around(self) -> None:
-        """Where a secret has the text around it in it, each part stays what it was."""
+        """If a secret contains the text around it, each part is still restored correctly."""
         real = {"command": "x --token aXb --token cXd"}
         shown = REDACTION.fields(real)  # pyright: ignore[reportArgumentType]
         edited = {"command": str(shown["command"]).replace("x --", "y --")}

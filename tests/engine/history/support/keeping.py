@@ -1,4 +1,4 @@
-"""Journals with a few sessions that have secrets in them, and what is done to such files."""
+"""Journals with a few sessions that have secrets, and operations on such files."""
 
 from __future__ import annotations
 
@@ -39,30 +39,30 @@ BODIES: tuple[EventBody, ...] = (
     result("c1", "deploy"),
     SessionStatus(status="done"),
 )
-"""Ten events; of the fourth and the eighth some content is secret."""
+"""Ten events; the content of the fourth and the eighth is partly secret."""
 
 MASKED = (4, 8)
 
 
 def recorded_at(path: Location, when: datetime, session: str, *bodies: EventBody) -> None:
-    """Record a session at one time into the journal at `path`."""
+    """Record a session into the journal at `path`, all events at one time."""
     with Journal.open(path, clock=lambda: when) as journal:
         journal.write(session, *(bodies or BODIES))
 
 
 def exported(path: Location, session: str = "s1", mask: Mask | None = MASK) -> list[str]:
-    """The lines of a session's export."""
+    """Return the lines of a session's export."""
     return list(as_jsonl(session, linked_events(path, session), mask))
 
 
 def saved(path: Path, lines: Iterable[str]) -> Path:
-    """A file of these lines."""
+    """Write these lines into a file."""
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
 
 
 def tamper(path: Location, *statements: str) -> None:
-    """Change a journal as somebody would who has the file, or may do anything in the database."""
+    """Change a journal like an attacker with access to the file or full database rights."""
     with closing(raw_database(path)) as connection:
         for statement in statements:
             connection.execute(statement)
@@ -72,13 +72,13 @@ def tamper(path: Location, *statements: str) -> None:
 
 
 def rows(path: Location, select: str) -> list[tuple[object, ...]]:
-    """What a database has."""
+    """Return the rows of a query."""
     with closing(raw_database(path)) as connection:
         return connection.execute(select).fetchall()
 
 
 def contents(path: Location) -> dict[str, list[tuple[object, ...]]]:
-    """All that a journal has, table by table, and as `numbers` how far its events are numbered."""
+    """Return all content of a journal by table, and its highest event numbers as `numbers`."""
     if isinstance(absolute(path), PostgresLocation):
         found = {
             "numbers": rows(path, "SELECT lane, last FROM lane ORDER BY 1"),
@@ -95,7 +95,7 @@ def contents(path: Location) -> dict[str, list[tuple[object, ...]]]:
 
 
 def files(path: Path) -> Iterator[bytes]:
-    """The bytes of a journal's file and of what SQLite keeps beside it; of a database its rows."""
+    """Yield the bytes of a journal's file and its SQLite logs; for a database, its rows."""
     if isinstance(absolute(path), PostgresLocation):
         yield repr(contents(path)).encode()
         return
@@ -107,5 +107,5 @@ def files(path: Path) -> Iterator[bytes]:
 
 
 def verdicts(path: Location) -> dict[str, ChainCheck]:
-    """What verification says of each session."""
+    """Return the verification result of each session."""
     return {check.session: check for check in verify_journal(path)}

@@ -13,7 +13,7 @@ Shown = TypeVar("Shown")
 
 
 def sizeless(value: Shown) -> Shown:
-    """A masked value whose masks do not say how much they hide; the same object without any mask."""
+    """Return a value whose masks have no length; without masks, the same object."""
     match cast("JsonValue", value):
         case str(text) if MASKED.search(text):
             found: object = MASKED.sub(MASK, text)
@@ -27,7 +27,7 @@ def sizeless(value: Shown) -> Shown:
 
 
 class Sizeless(Redaction):
-    """A redaction of which only places are looked at, not how much its masks say that they hide."""
+    """A redaction whose masks have no length, for tests that compare only their positions."""
 
     def text(self, text: str) -> str:
         return sizeless(super().text(text))
@@ -51,5 +51,5 @@ LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 
 def run(length: int, of: str = LETTERS) -> str:
-    """A made-up key's random part."""
+    """Return the random part of a made-up key."""
     return (of * (length // len(of) + 1))[:length]

@@ -1,4 +1,4 @@
-"""Nets of the rule shapes, built by hand, and a way to write a session's events down."""
+"""Hand-built nets of the rule shapes, and helpers that record a session's events."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def block(tool: str) -> SkillNet:
 
 
 def washing(tool: str) -> SkillNet:
-    """A hand-built net: `tool` takes a plate, and what is dirty washes itself."""
+    """A hand-built net: `tool` uses a clean plate, and dirty plates wash themselves."""
     return define_skill_net(
         f"wash-after-{tool}",
         places=("clean", "dirty", "washed"),
@@ -106,12 +106,12 @@ def washing(tool: str) -> SkillNet:
 
 
 def registry(*nets: SkillNet) -> dict[str, SkillNet]:
-    """Nets under their names."""
+    """Return nets by their names."""
     return {net.name: net for net in nets}
 
 
 def opening(*nets: SkillNet, active: Iterable[str] | None = None, **fields: object) -> SessionOpened:
-    """A session under `nets`, all active unless told."""
+    """Return the opening of a session under `nets`, all active unless `active` is given."""
     records = tuple(net_record(net.name, net) for net in nets)
     chosen = tuple(net.name for net in nets) if active is None else tuple(active)
     given = {"agent": "release-bot", "model": "a-model", "mode": "enforce", **fields}
@@ -119,7 +119,7 @@ def opening(*nets: SkillNet, active: Iterable[str] | None = None, **fields: obje
 
 
 def asks(*calls: tuple[str, str], text: str | None = None) -> MessageAdded:
-    """An assistant's message with calls, as pairs of call id and tool."""
+    """Return an assistant's message with calls, given as pairs of call id and tool."""
     return MessageAdded(
         role="assistant",
         text=text,
@@ -128,19 +128,19 @@ def asks(*calls: tuple[str, str], text: str | None = None) -> MessageAdded:
 
 
 def decided(call_id: str, tool: str, *steps: StepRecord, **fields: object) -> CallDecided:
-    """An allowed call that fires `steps`."""
+    """Return an allowed call that fires `steps`."""
     given = {"outcome": "allow", "mode": "enforce", "input": {}, "names": (tool,), **fields}
     return CallDecided.model_validate({**given, "call_id": call_id, "tool": tool, "steps": steps})
 
 
 def result(call_id: str, tool: str, *fired: StepRecord, **fields: object) -> CallResult:
-    """A successful result that fires `fired`."""
+    """Return a successful result that fires `fired`."""
     given = {"output": f"{tool} ok", "is_error": False, "seconds": 1.5, **fields}
     return CallResult.model_validate({**given, "call_id": call_id, "tool": tool, "fired": fired})
 
 
 def request(approval_id: str, call_id: str, tool: str) -> ApprovalRequested:
-    """A question about a call."""
+    """Return an approval request for a call."""
     return ApprovalRequested(
         approval_id=approval_id,
         call_id=call_id,
@@ -158,17 +158,17 @@ def request(approval_id: str, call_id: str, tool: str) -> ApprovalRequested:
 
 
 def answer(approval_id: str, call_id: str, *, approved: bool = True) -> ApprovalDecided:
-    """Maria's answer."""
+    """Return Maria's answer."""
     return ApprovalDecided(approval_id=approval_id, call_id=call_id, approved=approved, by="maria")
 
 
 def step(net: SkillNet, transition: str, tool: str, *, deferred: bool = False) -> StepRecord:
-    """A step of a net known by its name."""
+    """Return a step of a net, referenced by its name."""
     return StepRecord(net=net.name, transition=transition, tool=tool, deferred=deferred)
 
 
 def recorded(*bodies: EventBody, session: str = "s1") -> list[JournalEvent]:
-    """Events one second apart, numbered from 1."""
+    """Return events one second apart, numbered from 1."""
     return [
         JournalEvent(cursor=n, session=session, seq=n, at=NOON + timedelta(seconds=n), body=body)
         for n, body in enumerate(bodies, start=1)
@@ -176,10 +176,10 @@ def recorded(*bodies: EventBody, session: str = "s1") -> list[JournalEvent]:
 
 
 def state_after(*bodies: EventBody) -> SessionState:
-    """The state after these events of one session."""
+    """Return the state after these events of one session."""
     return fold(recorded(*bodies))
 
 
 def tokens(marking: Mapping[str, int]) -> dict[str, int]:
-    """The places that hold tokens."""
+    """Return the places that hold tokens."""
     return {place: count for place, count in marking.items() if count}
