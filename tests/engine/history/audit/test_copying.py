@@ -161,7 +161,6 @@ class TestRefused:
             copy_journal(source, postgresql)
 
     @pytest.mark.slow
-    @pytest.mark.slow
     def test_while_it_is_written(self, source: Path, postgresql: PostgresLocation) -> None:
         """A source that is being written is refused, because it and the copy would diverge."""
         with Journal.open(source), pytest.raises(JournalError, match="is in use by"):
