@@ -40,10 +40,10 @@ async def wait_until_unused(
     used = loop.time()
     while True:
         await pause(min(LOOK, seconds))
-        counter = gateway.left
-        if counter is None or await gateway.hub.sessions():
+        unused_since = gateway.unused_since
+        if unused_since is None or await gateway.hub.sessions():
             used = loop.time()
-        elif loop.time() - max(used, counter) >= seconds and _may_end(gateway):
+        elif loop.time() - max(used, unused_since) >= seconds and _may_end(gateway):
             # No await since the check above, so its result is still valid.
             return
 

@@ -410,7 +410,7 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
             raise LookupError(f"No open request '{approval_id}'")
         approval, shown = (state.approvals[approval_id] for state in (hosted.state, hosted.shown))
         return await asyncio.to_thread(
-            self._precedents.shown, approval, shown, self.language.programs, hosted.redaction
+            self._precedents.masked_of, approval, shown, self.language.programs, hosted.redaction
         )
 
     # History

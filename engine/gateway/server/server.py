@@ -139,7 +139,7 @@ class Gateway:
         return {kind: kinds.count(kind) for kind in ("agent", "operator")}
 
     @property
-    def left(self) -> float | None:
+    def unused_since(self) -> float | None:
         """Time at which the last connection ended, by the loop's clock; `None` while any exists."""
         return None if self._connections else self._last_end
 

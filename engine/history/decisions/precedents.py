@@ -183,14 +183,14 @@ class PrecedentIndex:
         self._agents: dict[str, str] = {}
         self._words: set[int] | None = set()
 
-    def shown(
+    def masked_of(
         self,
-        asked: ApprovalState,
+        request: ApprovalState,
         shown: ApprovalState,
         programs: Callable[[str], Iterable[str]],
         redaction: Redaction,
     ) -> Precedents:
-        """Return the precedents of the request `asked`, all masked; `shown` is its masked form.
+        """Return the precedents of `request`, all masked; `shown` is its masked form.
 
         `programs` finds the programs that a command runs. Raises `JournalError`.
         """
@@ -198,7 +198,7 @@ class PrecedentIndex:
         def mask_input(body: ApprovalRequested) -> Mapping[str, JsonValue]:
             return redaction.fields(body.input, body.shell_fields)
 
-        return masked(self.of(asked, candidates(shown, programs), mask_input), redaction.text)
+        return masked(self.of(request, candidates(shown, programs), mask_input), redaction.text)
 
     def of(
         self,
