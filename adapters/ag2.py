@@ -119,18 +119,22 @@ async def ask_again(agent: Agent, stream: Stream) -> list[BaseEvent] | None:
     if not calling or not calling[-1][1].response_force:
         return None
     stop, waiting = calling[-1][0], {call.id: call for call in calling[-1][1].tool_calls.calls}
-    made = next((each for _, each in reversed(calling) if not each.response_force), None)
-    calls = [each for each in (made.tool_calls.calls if made is not None else ()) if each.id in waiting]
+    last_call = next((each for _, each in reversed(calling) if not each.response_force), None)
+    calls = [
+        each
+        for each in (last_call.tool_calls.calls if last_call is not None else ())
+        if each.id in waiting
+    ]
     if len(calls) != len(waiting):
         return None
     gate, wait = executor.agents.session(ConversationContext(stream)), executor.agents.pause_after
-    asked = (gate.ask(c.id, c.name, c.serialized_arguments, wait=wait) for c in waiting.values())
-    if any(isinstance(answer, Wait) for answer in await asyncio.gather(*asked)):
+    questions = (gate.ask(c.id, c.name, c.serialized_arguments, wait=wait) for c in waiting.values())
+    if any(isinstance(answer, Wait) for answer in await asyncio.gather(*questions)):
         return None
     # Restores the history as if the turn had not stopped: the model made these calls only once.
-    kept = (each for place, each in enumerate(events) if place != stop)
+    others = (each for place, each in enumerate(events) if place != stop)
     history = [
-        each for each in kept if not (isinstance(each, ClientToolCallEvent) and each.id in waiting)
+        each for each in others if not (isinstance(each, ClientToolCallEvent) and each.id in waiting)
     ]
     return [*history, ToolCallsEvent([copy.copy(call) for call in calls])]
 
@@ -264,12 +268,12 @@ class _Innermost(BaseMiddleware):
             return await run(event, context)
         try:
             # Copied, because others that saw the event could change its arguments while the gate decides.
-            gate, given = agents.session(context), copy.deepcopy(event.serialized_arguments)
-            answer = await gate.ask(event.id, name, given, wait=self.pause_after)
+            gate, tool_input = agents.session(context), copy.deepcopy(event.serialized_arguments)
+            answer = await gate.ask(event.id, name, tool_input, wait=self.pause_after)
             if isinstance(answer, Wait):
                 # An event that ends a turn with calls to be made elsewhere.
-                asked = json.dumps(to_jsonable_python(given, inf_nan_mode="strings"))
-                return ClientToolCallEvent(name, id=event.id, arguments=asked)
+                shown_input = json.dumps(to_jsonable_python(tool_input, inf_nan_mode="strings"))
+                return ClientToolCallEvent(name, id=event.id, arguments=shown_input)
         except Exception as error:  # whatever the error, the call does not run
             answer = Block(f"its arguments or its session cannot be determined: {error}")
             return _blocked(event, name, answer)
@@ -278,7 +282,7 @@ class _Innermost(BaseMiddleware):
         if (twice := gate.start(event.id)) is not None:
             return _blocked(event, name, twice)
         event = copy.copy(event)
-        event.serialized_arguments = dict(answer.input) if answer.edited else given
+        event.serialized_arguments = dict(answer.input) if answer.edited else tool_input
         if answer.edited:
             event.arguments = json.dumps(answer.input)
         above = _above.set((agents, gate))
@@ -370,8 +374,8 @@ def _is_served(context: Context) -> bool:
     found: Any = context.stream
     while (inside := getattr(found, "_parent", None)) is not None:
         found = inside
-    hears = [model.call for _, model in getattr(found, "_subscribers", {}).values()]
-    return any(getattr(each, "__module__", "").startswith(_PROTOCOLS) for each in hears)
+    handlers = [model.call for _, model in getattr(found, "_subscribers", {}).values()]
+    return any(getattr(each, "__module__", "").startswith(_PROTOCOLS) for each in handlers)
 
 
 def _tools_of(agent: Agent) -> tuple[Any, ...]:
@@ -413,6 +417,6 @@ def _reason(each: Any) -> str | None:
     function = inspect.unwrap(function) if function is not None else None
     if isinstance(each, SubagentTool) or function is None:
         return None
-    made = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
+    maker = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', '')}"
     inside = ("ag2.tools.subagents.", "ag2.agent._build_subtask_toolkit")
-    return _AGENTS if made.startswith(inside) else None
+    return _AGENTS if maker.startswith(inside) else None

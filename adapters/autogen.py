@@ -159,11 +159,11 @@ class _GatedAgents:
         gate: SessionGate,
         call_id: str,
         name: str,
-        given: Mapping[str, Any],
+        tool_input: Mapping[str, Any],
         token: CancellationToken | None,
     ) -> Answer:
         """Return the gate's answer to a call to run now; withdraw the call if the run is cancelled."""
-        asking = asyncio.ensure_future(gate.ask(call_id, name, given))
+        asking = asyncio.ensure_future(gate.ask(call_id, name, tool_input))
         if token is not None:
             token.link_future(asking)
         try:
@@ -215,11 +215,11 @@ class _GatedWorkbench(Workbench):
         try:
             # Copied, because the caller could change them while the gate decides.
             arguments = copy.deepcopy(dict(arguments or {}))
-            given = self._given(name, arguments)
+            tool_input = self._given(name, arguments)
         except Exception as error:  # the tool would reject them, too
             yield _blocked(name, Block(f"its arguments do not fit: {error}"))
             return
-        answer = await self.agents.ask(gate, call_id, name, given, token)
+        answer = await self.agents.ask(gate, call_id, name, tool_input, token)
         if not isinstance(answer, Allow):
             yield _blocked(name, answer)
             return
@@ -319,11 +319,11 @@ class _GatedHandoff(BaseTool[Any, Any]):
         """Return the message of the handoff, or the reason why it is blocked."""
         gate, call_id = self.agents.session(), call_id or uuid4().hex
         try:
-            given = self.inner.args_type().model_validate(args).model_dump()
+            tool_input = self.inner.args_type().model_validate(args).model_dump()
         except Exception as error:  # the tool would reject them, too
             answer: Answer = Block(f"its arguments do not fit: {error}")
         else:
-            answer = await self.agents.ask(gate, call_id, self.name, given, cancellation_token)
+            answer = await self.agents.ask(gate, call_id, self.name, tool_input, cancellation_token)
         if not isinstance(answer, Allow):
             self.blocked.add(call_id)
             return Block(answer.reason).tell(self.name)
@@ -382,8 +382,8 @@ class _GatedExecutor(CodeExecutor):
         """Run the blocks as approved, or return the reason why none of them runs."""
         gate, allowed = self.agents.session(), list[tuple[str, Allow]]()
         for block in code_blocks:
-            call_id, given = uuid4().hex, {"language": block.language, "code": block.code}
-            answer = await self.agents.ask(gate, call_id, CODE, given, cancellation_token)
+            call_id, tool_input = uuid4().hex, {"language": block.language, "code": block.code}
+            answer = await self.agents.ask(gate, call_id, CODE, tool_input, cancellation_token)
             if isinstance(answer, Allow):
                 allowed.append((call_id, answer))
             if not isinstance(answer, Allow) or not _is_code(answer):
@@ -432,8 +432,10 @@ class _GatedExecutor(CodeExecutor):
 
 
 def _is_code(answer: Allow) -> bool:
-    given = answer.input
-    return given.keys() == {"language", "code"} and all(isinstance(each, str) for each in given.values())
+    tool_input = answer.input
+    return tool_input.keys() == {"language", "code"} and all(
+        isinstance(each, str) for each in tool_input.values()
+    )
 
 
 def _blocked(name: str, answer: Block | Wait) -> ToolResult:

@@ -133,20 +133,20 @@ class LocalBackend:
         self._inputs: dict[str, Input] = {}
         self._waiting: dict[str, asyncio.Task[GateDecision]] = {}
 
-    def ask_at_once(self, call_id: str, tool: str, given: Input) -> Answer | None:
+    def ask_at_once(self, call_id: str, tool: str, tool_input: Input) -> Answer | None:
         """Return the answer to a call that every net allows without approval.
 
         `None` for any other call.
         """
         if call_id in self._waiting:
             return None
-        call = ToolCall(call_id, tool, given)
+        call = ToolCall(call_id, tool, tool_input)
         decision = self.manager.pass_at_once(call)
         return None if decision is None else self._answer(call, decision)
 
-    async def ask(self, call_id: str, tool: str, given: Input, wait: float | None) -> Answer:
+    async def ask(self, call_id: str, tool: str, tool_input: Input, wait: float | None) -> Answer:
         """Decide a call; its approval request stays open when `wait` seconds have passed."""
-        call = ToolCall(call_id, tool, given)
+        call = ToolCall(call_id, tool, tool_input)
         asked = self._waiting.get(call_id)
         if asked is None:
             deciding = self.manager.handle_tool_call(call, self._context)
@@ -163,7 +163,7 @@ class LocalBackend:
         self._waiting.pop(call_id, None)
         if asked.cancelled():
             # Its event loop has ended in the meantime.
-            return await self.ask(call_id, tool, given, wait)
+            return await self.ask(call_id, tool, tool_input, wait)
         return self._answer(call, asked.result())
 
     def _answer(self, call: ToolCall, decision: GateDecision) -> Answer:
@@ -205,12 +205,12 @@ class ServerBackend:
         self._session: AgentSession | None = None
         self._renamed: dict[str, str] = {}
 
-    def ask_at_once(self, call_id: str, tool: str, given: Input) -> Answer | None:
+    def ask_at_once(self, call_id: str, tool: str, tool_input: Input) -> Answer | None:
         """Return `None`: a server has to be awaited."""
 
-    async def ask(self, call_id: str, tool: str, given: Input, wait: float | None) -> Answer:
+    async def ask(self, call_id: str, tool: str, tool_input: Input, wait: float | None) -> Answer:
         """Ask the server. Raises `GatewayError`, also if it cannot be reached."""
-        return await self._thread().result(self._ask(call_id, tool, given, wait))
+        return await self._thread().result(self._ask(call_id, tool, tool_input, wait))
 
     async def done(self, call_id: str, tool: str, output: str, outcome: Outcome) -> None:
         """Report to the server. Raises `GatewayError`."""
@@ -220,21 +220,21 @@ class ServerBackend:
         """Open the session. Raises `GatewayError`."""
         await self._thread().result(self._opened())
 
-    async def _ask(self, call_id: str, tool: str, given: Input, wait: float | None) -> Answer:
+    async def _ask(self, call_id: str, tool: str, tool_input: Input, wait: float | None) -> Answer:
         session = await self._opened()
         wait = None if wait is None else max(wait, LEAST_WAIT)
         try:
-            answer = await session.call(tool, given, call_id=call_id, wait=wait)
+            answer = await session.call(tool, tool_input, call_id=call_id, wait=wait)
         except RequestFailedError as error:
             if error.code != Code.CALL_ID_USED:
                 raise
             # The model has used this id for another call before.
-            renamed = f"{call_id[:150]}.{call_digest(tool, given)[:12]}"
-            answer = await session.call(tool, given, call_id=renamed, wait=wait)
+            renamed = f"{call_id[:150]}.{call_digest(tool, tool_input)[:12]}"
+            answer = await session.call(tool, tool_input, call_id=renamed, wait=wait)
             self._renamed[call_id] = renamed
         match answer.outcome:
             case "allow":
-                return Allow(answer.input, _notice(given, answer.input) if answer.edited else None)
+                return Allow(answer.input, _notice(tool_input, answer.input) if answer.edited else None)
             case "block":
                 return Block(answer.reason or f"{tool} is not allowed")
             case "waiting":
@@ -260,11 +260,11 @@ class ServerBackend:
             return await self._client.resume(self._id)
 
 
-def _notice(given: Input, approved: Input) -> str | None:
+def _notice(tool_input: Input, approved: Input) -> str | None:
     """Return a sentence for the model about an operator's edit; `None` if both are the same JSON."""
-    if approved is given:
+    if approved is tool_input:
         return None
-    edit = describe_edit(given, approved)
+    edit = describe_edit(tool_input, approved)
     return None if edit is None else f"{edit} before it ran."
 
 

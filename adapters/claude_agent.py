@@ -64,19 +64,19 @@ def gate_options(
 
     Raises `ValueError` for `PreToolUse` hooks in `options`, which could change what was approved.
     """
-    given = ClaudeAgentOptions() if options is None else options
-    hooks = dict(given.hooks or {})
+    chosen = ClaudeAgentOptions() if options is None else options
+    hooks = dict(chosen.hooks or {})
     if hooks.get("PreToolUse"):
         raise ValueError("options have PreToolUse hooks, which could change an input after its approval")
-    own = _own_servers(given) if short_names else ()
+    own = _own_servers(chosen) if short_names else ()
     gated = _GateHooks(Gates.of(gate, agent=agent), thread, pause_after, own)
     before = HookMatcher(hooks=[gated.before], timeout=_TIMEOUT, on_failure="block")
     after = HookMatcher(hooks=[gated.after], timeout=_TIMEOUT)
     hooks["PreToolUse"] = [before]
     hooks["PostToolUse"] = [after, *hooks.get("PostToolUse", [])]
     hooks["PostToolUseFailure"] = [after, *hooks.get("PostToolUseFailure", [])]
-    can_use = given.can_use_tool
-    return replace(given, hooks=hooks, can_use_tool=None if can_use is None else _unchanged(can_use))
+    can_use = chosen.can_use_tool
+    return replace(chosen, hooks=hooks, can_use_tool=None if can_use is None else _unchanged(can_use))
 
 
 @dataclass
@@ -91,10 +91,10 @@ class _GateHooks:
 
     async def before(self, event: Any, call_id: str | None, _: Any) -> Any:
         """Answer `PreToolUse`; a failure of this hook also blocks."""
-        tool, given = self.name(event["tool_name"]), cast("dict[str, Any]", event["tool_input"])
+        tool, tool_input = self.name(event["tool_name"]), cast("dict[str, Any]", event["tool_input"])
         call_id = call_id or str(event["tool_use_id"])
         wait = LONGEST_WAIT if self.pause_after is None else self.pause_after
-        answer = await self.session(event["session_id"]).ask(call_id, tool, given, wait=wait)
+        answer = await self.session(event["session_id"]).ask(call_id, tool, tool_input, wait=wait)
         match answer:
             case Allow(notice=None):
                 return {}
@@ -119,8 +119,8 @@ class _GateHooks:
         notice = self.notices.pop(call_id, None)
         if notice is None:
             return {}
-        said = {"hookEventName": event["hook_event_name"], "additionalContext": notice}
-        return {"hookSpecificOutput": said}
+        output = {"hookEventName": event["hook_event_name"], "additionalContext": notice}
+        return {"hookSpecificOutput": output}
 
     def session(self, session_id: str) -> SessionGate:
         """Return the gate of a session of Claude Code."""
@@ -148,10 +148,13 @@ def _unchanged(can_use: CanUseTool) -> CanUseTool:
     """Return a permission callback that cannot change the input: the gate has judged the original one."""
 
     async def checked(
-        tool: str, given: dict[str, Any], context: ToolPermissionContext
+        tool: str, tool_input: dict[str, Any], context: ToolPermissionContext
     ) -> PermissionResult:
-        found = await can_use(tool, given, context)
-        changed = isinstance(found, PermissionResultAllow) and found.updated_input not in (None, given)
+        found = await can_use(tool, tool_input, context)
+        changed = isinstance(found, PermissionResultAllow) and found.updated_input not in (
+            None,
+            tool_input,
+        )
         return PermissionResultDeny(message=_CHANGED) if changed else found
 
     return checked
@@ -220,8 +223,8 @@ class _ProbeTransport(Transport):
 
     async def write(self, data: str) -> None:
         """Receive a message of the SDK: its hooks, and their answers."""
-        said = json.loads(data)
-        match said:
+        message = json.loads(data)
+        match message:
             case {"type": "control_request", "request_id": number, "request": request}:
                 response = {"hook_on_failure_supported": True, "hooks_applied": True, "commands": []}
                 reply = {"subtype": "success", "request_id": number, "response": response}

@@ -218,17 +218,17 @@ def _gated_crew(base: type[Crew], gated: _GatedAgents) -> type[Crew]:
         gated.again().add_crew(crew)
         return crew
 
-    def kickoff(self: Crew, *args: Any, **given: Any) -> Any:
+    def kickoff(self: Crew, *args: Any, **options: Any) -> Any:
         begin(self)
-        return base.kickoff(self, *args, **given)
+        return base.kickoff(self, *args, **options)
 
-    async def akickoff(self: Crew, *args: Any, **given: Any) -> Any:
+    async def akickoff(self: Crew, *args: Any, **options: Any) -> Any:
         begin(self)
-        return await base.akickoff(self, *args, **given)
+        return await base.akickoff(self, *args, **options)
 
-    def replay(self: Crew, *args: Any, **given: Any) -> Any:
+    def replay(self: Crew, *args: Any, **options: Any) -> Any:
         begin(self)
-        return base.replay(self, *args, **given)
+        return base.replay(self, *args, **options)
 
     def create_manager(self: Crew) -> None:
         base._create_manager_agent(self)
@@ -237,8 +237,8 @@ def _gated_crew(base: type[Crew], gated: _GatedAgents) -> type[Crew]:
     def copy(self: Crew) -> Crew:
         return regated(base.copy(self))
 
-    def from_checkpoint(_: type[Crew], *args: Any, **given: Any) -> Crew:
-        return regated(base.from_checkpoint(*args, **given))
+    def from_checkpoint(_: type[Crew], *args: Any, **options: Any) -> Crew:
+        return regated(base.from_checkpoint(*args, **options))
 
     members = {
         "kickoff": kickoff,
@@ -254,23 +254,23 @@ def _gated_crew(base: type[Crew], gated: _GatedAgents) -> type[Crew]:
 def _gated_agent(base: type[Agent], gated: _GatedAgents) -> type[Agent]:
     """Return a class like `base` whose agents' executors have only gated tools."""
 
-    def create_agent_executor(self: Agent, *args: Any, **given: Any) -> None:
+    def create_agent_executor(self: Agent, *args: Any, **options: Any) -> None:
         refuse_unseen(FRAMEWORK, _unseen(self), gated.passthrough)
-        base.create_agent_executor(self, *args, **given)
+        base.create_agent_executor(self, *args, **options)
         if self.agent_executor is not None:
             gated.bind(self.agent_executor)
 
-    def prepare_kickoff(self: Agent, *args: Any, **given: Any) -> Any:
+    def prepare_kickoff(self: Agent, *args: Any, **options: Any) -> Any:
         refuse_unseen(FRAMEWORK, _unseen(self), gated.passthrough)
-        executor, inputs, info, _ = base._prepare_kickoff(self, *args, **given)
+        executor, inputs, info, _ = base._prepare_kickoff(self, *args, **options)
         if self.crew is None:
             gated.begin()
         gated.bind(executor)
         inputs |= {"tool_names": executor.tools_names, "tools": executor.tools_description}
         return executor, inputs, info, executor.tools
 
-    def from_checkpoint(_: type[Agent], *args: Any, **given: Any) -> Agent:
-        agent = base.from_checkpoint(*args, **given)
+    def from_checkpoint(_: type[Agent], *args: Any, **options: Any) -> Agent:
+        agent = base.from_checkpoint(*args, **options)
         gated.again().add(agent)
         return agent
 
@@ -300,7 +300,7 @@ class _GatedTool(BaseTool):
     _inner: BaseTool = PrivateAttr()
     _gate: SessionGate = PrivateAttr()
 
-    def _run(self, *args: Any, **given: Any) -> Any:
+    def _run(self, *args: Any, **tool_input: Any) -> Any:
         """Run the tool with the approved input, or give the model the reason as a failure."""
         name, call_id = sanitize_tool_name(self.name), _model_call.get() or uuid4().hex
         # Calls made by the tool's own code do not have the id of the model's call.
@@ -308,20 +308,20 @@ class _GatedTool(BaseTool):
         if args:
             return _blocked(name, Block("its arguments have no names"))
         gate = self._gate
-        answer = gate.ask_now(call_id, name, given)
+        answer = gate.ask_now(call_id, name, tool_input)
         if not isinstance(answer, Allow):
             return _blocked(name, Block(answer.reason))
         if (twice := gate.start(call_id)) is not None:
             return _blocked(name, twice)
         if answer.edited:
             try:
-                given = self._inner._validate_kwargs(dict(answer.input))
+                tool_input = self._inner._validate_kwargs(dict(answer.input))
             except ValueError as error:
                 block = Block(f"its edited input does not fit: {error}")
                 gate.done_now(call_id, block.reason, "failed")
                 return _blocked(name, block)
         try:
-            value = self._inner._run(**given)
+            value = self._inner._run(**tool_input)
             if asyncio.iscoroutine(value):
                 value = asyncio.run(value)
         except Exception as error:

@@ -81,7 +81,7 @@ RUNS_ALREADY = Block("a call with its id was allowed once, and has already run o
 class Backend(Protocol):
     """Decides one session's calls. If a method raises, the call does not run."""
 
-    async def ask(self, call_id: str, tool: str, given: Input, wait: float | None) -> Answer:
+    async def ask(self, call_id: str, tool: str, tool_input: Input, wait: float | None) -> Answer:
         """See `SessionGate.ask`."""
         ...
 
@@ -93,7 +93,7 @@ class Backend(Protocol):
         """Raise unless calls can be decided now."""
         ...
 
-    def ask_at_once(self, call_id: str, tool: str, given: Input) -> Answer | None:
+    def ask_at_once(self, call_id: str, tool: str, tool_input: Input) -> Answer | None:
         """Return the answer if there is nothing to wait for; otherwise `None`, without any effect."""
         ...
 
@@ -130,14 +130,14 @@ class SessionGate:
     # For frameworks with an event loop
 
     async def ask(
-        self, call_id: str, tool: str, given: Mapping[str, object], *, wait: float | None = None
+        self, call_id: str, tool: str, tool_input: Mapping[str, object], *, wait: float | None = None
     ) -> Answer:
         """Decide a call. With `wait`, return `Wait` after that many seconds at the latest.
 
         Without `wait`, this waits until an operator has decided; cancelling it withdraws the call.
         """
         try:
-            call, value = self._entry(call_id, tool, given)
+            call, value = self._entry(call_id, tool, tool_input)
             if call.answer is not None:
                 return call.answer
             if tool == PROBE:
@@ -186,16 +186,16 @@ class SessionGate:
     # For frameworks without one
 
     def ask_now(
-        self, call_id: str, tool: str, given: Mapping[str, object], *, wait: float | None = None
+        self, call_id: str, tool: str, tool_input: Mapping[str, object], *, wait: float | None = None
     ) -> Answer:
         """Decide a call like `ask`, from a thread without an event loop."""
         try:
-            call, value = self._entry(call_id, tool, given)
+            call, value = self._entry(call_id, tool, tool_input)
             if call.answer is not None:
                 return call.answer
             if tool != PROBE and (found := self._backend.ask_at_once(call_id, tool, value)):
                 return _keep(call, found)
-            return self._thread().wait(self.ask(call_id, tool, given, wait=wait))
+            return self._thread().wait(self.ask(call_id, tool, tool_input, wait=wait))
         except Exception as error:  # as in `ask`
             return _failure(call_id, tool, error)
 
@@ -229,7 +229,7 @@ class SessionGate:
     # Calls by the framework's ids
 
     def _entry(
-        self, call_id: str, tool: str, given: Mapping[str, object]
+        self, call_id: str, tool: str, tool_input: Mapping[str, object]
     ) -> tuple[_Call, dict[str, JsonValue]]:
         """Return the call under this id, and its input as JSON.
 
@@ -238,7 +238,7 @@ class SessionGate:
         """
         if not call_id:
             raise ValueError("the call has no id under which the request could be repeated")
-        value = cast("dict[str, JsonValue]", to_jsonable_python(dict(given), inf_nan_mode="strings"))
+        value = cast("dict[str, JsonValue]", to_jsonable_python(dict(tool_input), inf_nan_mode="strings"))
         digest = call_digest(tool, value)
         with self._lock:
             call = self._calls.get(call_id)
@@ -285,9 +285,9 @@ def _gated_class(
     return cast("type[T]", type(base.__name__, (base,), members))
 
 
-def snapshot(given: Mapping[str, Any]) -> dict[str, Any]:
+def snapshot(tool_input: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments with copies of all dicts and lists, which nobody else can change."""
-    return {name: _copied(value) for name, value in given.items()}
+    return {name: _copied(value) for name, value in tool_input.items()}
 
 
 def outcome_of(tool: str, value: object) -> Outcome:

@@ -139,7 +139,7 @@ class GatePlugin(BasePlugin):
             # A tool called by another tool's code: a separate call, though ADK has only one id.
             call_id = f"{call_id}.{uuid4().hex}"
         try:
-            given = copy.deepcopy(args)
+            tool_input = copy.deepcopy(args)
         except Exception:
             return _blocked(name, Block("its arguments cannot be copied, so what runs may be changed"))
         confirmed = context.tool_confirmation
@@ -152,19 +152,19 @@ class GatePlugin(BasePlugin):
         wait = self.pause_after
         if above is not None or confirmed is not None or not (wait is None or _can_pause(context)):
             wait = None
-        answer = await gate.ask(call_id, name, given, wait=wait)
+        answer = await gate.ask(call_id, name, tool_input, wait=wait)
         if isinstance(answer, Wait):
-            return _pause(name, given, answer, context)
+            return _pause(name, tool_input, answer, context)
         if isinstance(answer, Block):
             return _blocked(name, answer)
         if (twice := gate.start(call_id)) is not None:
             return _blocked(name, twice)
         if answer.edited:
-            given = dict(answer.input)
+            tool_input = dict(answer.input)
         token = _above.set((self, gate, context))
         try:
             async with gate.reporting_errors(call_id, passing=(NodeInterruptedError,)):
-                value: object = await base.run_async(tool, args=given, tool_context=context)
+                value: object = await base.run_async(tool, args=tool_input, tool_context=context)
         except NodeInterruptedError:
             # The tool's own workflow stopped to ask the user: ADK repeats this call.
             gate.put_off(call_id)
@@ -212,10 +212,10 @@ async def ask_again(app: App, session: Session) -> types.Content | None:
         for response in event.get_function_responses():
             paused.pop(response.id or "", None)
     gate = plugin.session(session)
-    asked = (
+    questions = (
         gate.ask(each.call, each.tool, each.input, wait=plugin.pause_after) for each in paused.values()
     )
-    if not paused or any(isinstance(answer, Wait) for answer in await asyncio.gather(*asked)):
+    if not paused or any(isinstance(answer, Wait) for answer in await asyncio.gather(*questions)):
         return None
     answers = [
         types.FunctionResponse(id=each, name=CONFIRMATION, response={"confirmed": True})
@@ -335,10 +335,12 @@ class _Pause(BaseModel):
     input: dict[str, JsonValue]
 
 
-def _pause(tool: str, given: Mapping[str, Any], answer: Wait, context: ToolContext) -> dict[str, Any]:
+def _pause(
+    tool: str, tool_input: Mapping[str, Any], answer: Wait, context: ToolContext
+) -> dict[str, Any]:
     """End the run with a request to confirm the call, which `ask_again` answers."""
-    asked = to_jsonable_python(dict(given), inf_nan_mode="strings")
-    paused = _Pause(interlock="waits", call=context.function_call_id or "", tool=tool, input=asked)
+    shown_input = to_jsonable_python(dict(tool_input), inf_nan_mode="strings")
+    paused = _Pause(interlock="waits", call=context.function_call_id or "", tool=tool, input=shown_input)
     context.request_confirmation(
         hint=f"{tool} waits for an operator's decision: confirming repeats the request.",
         payload=paused.model_dump(),
@@ -388,8 +390,8 @@ def _nodes(root: BaseNode) -> Iterator[BaseNode]:
 
 def _own_tools(node: BaseNode) -> list[BaseTool]:
     """Return the tools that were given to a node itself, or that it consists of."""
-    given = cast("list[object]", getattr(node, "tools", None) or [getattr(node, "tool", None)])
-    return [tool for tool in given if isinstance(tool, BaseTool)]
+    tools = cast("list[object]", getattr(node, "tools", None) or [getattr(node, "tool", None)])
+    return [tool for tool in tools if isinstance(tool, BaseTool)]
 
 
 async def _tools(node: BaseNode) -> list[BaseTool]:

@@ -257,8 +257,8 @@ def check_coverage(agent: Any) -> Coverage:
 
 def _unseen(tools: Sequence[object]) -> dict[str, str]:
     """Return tools that the model's provider runs, by name, with the reason."""
-    given = [cast("Mapping[str, object]", tool) for tool in tools if isinstance(tool, Mapping)]
-    own = [tool for tool in given if "function" not in tool and "input_schema" not in tool]
+    schemas = [cast("Mapping[str, object]", tool) for tool in tools if isinstance(tool, Mapping)]
+    own = [tool for tool in schemas if "function" not in tool and "input_schema" not in tool]
     return {str(tool.get("name") or tool.get("type") or tool): _PROVIDER for tool in own}
 
 
@@ -315,8 +315,8 @@ def _own_message(result: Result, call: ToolCall) -> ToolMessage | None:
     """Return the message for the model, which may be inside a command."""
     if isinstance(result, ToolMessage):
         return result
-    given = _messages(result.update)
-    own = (m for m in given if isinstance(m, ToolMessage) and m.tool_call_id == call["id"])
+    messages = _messages(result.update)
+    own = (m for m in messages if isinstance(m, ToolMessage) and m.tool_call_id == call["id"])
     return next(own, None)
 
 

@@ -283,31 +283,31 @@ def _waiter(call_id: str) -> str:
 
 async def _keep_memory(context: Context) -> None:
     """Store the agents' own memory in a context that is about to be saved."""
-    memory, kept = await context.store.get("memory", default=None), None
+    memory, stored = await context.store.get("memory", default=None), None
     if type(memory) is ChatMemoryBuffer:
         messages = [message.model_dump(mode="json") for message in memory.get_all()]
-        kept = {"token_limit": memory.token_limit, "messages": messages}
-    await context.store.set(_MEMORY, kept)
+        stored = {"token_limit": memory.token_limit, "messages": messages}
+    await context.store.set(_MEMORY, stored)
 
 
 async def _restore_memory(context: Context) -> None:
     """Restore the memory of a resumed run if its context lacks it. Raises `LookupError`."""
     if await context.store.get("memory", default=None) is not None:
         return
-    kept = await context.store.get(_MEMORY, default=None)
-    if kept is None:
+    stored = await context.store.get(_MEMORY, default=None)
+    if stored is None:
         raise LookupError(
             "The context of the run has no memory, expected the one it started with: that is not saved. "
             'After agent.run(ctx=…) set it: await handler.ctx.store.set("memory", memory)'
         )
-    messages = [ChatMessage.model_validate(each) for each in kept["messages"]]
-    memory = ChatMemoryBuffer.from_defaults(messages, token_limit=kept["token_limit"])
+    messages = [ChatMessage.model_validate(each) for each in stored["messages"]]
+    memory = ChatMemoryBuffer.from_defaults(messages, token_limit=stored["token_limit"])
     await context.store.set("memory", memory)
 
 
-def _blocked(name: str, block: Block, given: dict[str, Any]) -> ToolOutput:
+def _blocked(name: str, block: Block, tool_input: dict[str, Any]) -> ToolOutput:
     text = block.tell(name)
-    return ToolOutput(tool_name=name, content=text, raw_input=given, raw_output=text, is_error=True)
+    return ToolOutput(tool_name=name, content=text, raw_input=tool_input, raw_output=text, is_error=True)
 
 
 def _fixed(tool: AsyncBaseTool) -> dict[str, Any]:

@@ -106,12 +106,12 @@ async def ask_again(agent: AgentBase[Any], state: RunState[Any, Any]) -> bool:
         tools = await owner.get_all_tools(context)
         tool = next((tool for tool in tools if tool.name == item.name), None)
         gated = None if tool is None else _GatedTool.of_tool(tool)
-        given = _parsed(item.arguments or "")
-        if gated is None or given is None or item.call_id is None:
+        tool_input = _parsed(item.arguments or "")
+        if gated is None or tool_input is None or item.call_id is None:
             continue
-        if isinstance(await gated.ask(item.call_id, given), Wait):
+        if isinstance(await gated.ask(item.call_id, tool_input), Wait):
             waiting = True
-        elif not await gated.wants_approval(context, dict(given), item.call_id):
+        elif not await gated.wants_approval(context, dict(tool_input), item.call_id):
             state.approve(item)
     return not waiting
 
@@ -272,29 +272,29 @@ class _GatedTool:
         return gated
 
     async def wants_approval(
-        self, context: RunContextWrapper[Any], given: dict[str, Any], call_id: str
+        self, context: RunContextWrapper[Any], tool_input: dict[str, Any], call_id: str
     ) -> bool:
         """Return whether the tool itself, apart from its gate, requires the program's approval."""
         own = self._own_approval
-        return await own(context, given, call_id) if callable(own) else own
+        return await own(context, tool_input, call_id) if callable(own) else own
 
     async def needs_approval(
-        self, context: RunContextWrapper[Any], given: dict[str, Any], call_id: str
+        self, context: RunContextWrapper[Any], tool_input: dict[str, Any], call_id: str
     ) -> bool:
         """Return whether the run has to stop: the call waits, or the tool itself requires approval."""
-        waits = isinstance(await self.ask(call_id, given), Wait)
-        return waits or await self.wants_approval(context, given, call_id)
+        must_wait = isinstance(await self.ask(call_id, tool_input), Wait)
+        return must_wait or await self.wants_approval(context, tool_input, call_id)
 
-    async def ask(self, call_id: str, given: Mapping[str, object]) -> Answer:
+    async def ask(self, call_id: str, tool_input: Mapping[str, object]) -> Answer:
         """Return the gate's answer, for as long as a run waits without stopping."""
-        return await self.gate.ask(call_id, self.name, given, wait=self.pause_after)
+        return await self.gate.ask(call_id, self.name, tool_input, wait=self.pause_after)
 
     async def invoke(self, context: ToolContext[Any], arguments: str) -> Any:
         """Run the tool with the approved input, or give the model the reason."""
-        given = _parsed(arguments)
-        if given is None:
+        tool_input = _parsed(arguments)
+        if tool_input is None:
             return Block("its arguments are not a JSON object with unique keys").tell(self.name)
-        answer = await self.gate.ask(context.tool_call_id, self.name, given)
+        answer = await self.gate.ask(context.tool_call_id, self.name, tool_input)
         if not isinstance(answer, Allow):
             return Block(answer.reason).tell(self.name)
         if answer.edited:

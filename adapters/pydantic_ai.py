@@ -102,10 +102,10 @@ class GateCapability(AbstractCapability[Any]):
     ) -> Any:
         """Ask the gate, and run the call with the approved input."""
         gate, call_id, tool = self._session(ctx), call.tool_call_id, call.tool_name
-        given = _as_json(args)
-        if given is None:
+        tool_input = _as_json(args)
+        if tool_input is None:
             raise ToolFailed(Block("its arguments cannot be represented as JSON").tell(tool))
-        answer = await gate.ask(call_id, tool, given, wait=self._pause_after)
+        answer = await gate.ask(call_id, tool, tool_input, wait=self._pause_after)
         if isinstance(answer, Wait):
             raise ApprovalRequired(metadata=WAITS)
         if isinstance(answer, Block):
@@ -149,8 +149,12 @@ class GateCapability(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
     ) -> dict[str, Any]:
         """Block a call whose arguments another capability has changed after their approval."""
-        running, given = _running.get(), _as_json(args)
-        if running is None or given is None or call_digest(call.tool_name, given) != running.digest:
+        running, tool_input = _running.get(), _as_json(args)
+        if (
+            running is None
+            or tool_input is None
+            or call_digest(call.tool_name, tool_input) != running.digest
+        ):
             if running is not None:
                 running.changed = True
             reason = Block("its arguments were changed after they had been approved")
@@ -257,6 +261,6 @@ def _with_notice(value: object, answer: Allow) -> object:
         return answer.tell(value)
     if not isinstance(value, ToolReturn):
         return ToolReturn(return_value=value, content=answer.notice)
-    whole = cast("ToolReturn[Any]", value)
-    content = [whole.content] if isinstance(whole.content, str) else [*(whole.content or ())]
-    return replace(whole, content=[*content, answer.notice or ""])
+    result = cast("ToolReturn[Any]", value)
+    content = [result.content] if isinstance(result.content, str) else [*(result.content or ())]
+    return replace(result, content=[*content, answer.notice or ""])

@@ -206,23 +206,23 @@ def _calling_members(base: type[ToolCallingAgent], gated: _GatedAgents) -> dict[
             # The tool may have been added during the run.
             self.tools[tool_name] = gated.bind(tool)
         calls: _Calls = getattr(self, "_interlock_calls", None) or _Calls(None)
-        asked = None if tool is None else _ModelCall(calls.take(tool_name, arguments))
-        token = _model_call.set(asked)
+        model_call = None if tool is None else _ModelCall(calls.take(tool_name, arguments))
+        token = _model_call.set(model_call)
         try:
             value = base.execute_tool_call(self, tool_name, arguments)
         except Exception:
-            if asked is None or asked.blocked is None:
+            if model_call is None or model_call.blocked is None:
                 raise
             # An error would end the step, and discard the results of the other calls in it.
-            return asked.blocked
+            return model_call.blocked
         finally:
             _model_call.reset(token)
-        if asked is None or asked.answer is None or asked.answer.notice is None:
+        if model_call is None or model_call.answer is None or model_call.answer.notice is None:
             return value
         if isinstance(value, AgentImage | AgentAudio):
-            calls.notices.append(asked.answer.notice)
+            calls.notices.append(model_call.answer.notice)
             return value
-        return asked.answer.tell(str(value))
+        return model_call.answer.tell(str(value))
 
     return {"process_tool_calls": process_tool_calls, "execute_tool_call": execute_tool_call}
 
@@ -240,8 +240,8 @@ class _Calls:
         """Return the id of a call like this one; of two identical calls, either is correct."""
         with self._lock:
             for call in (self.message.tool_calls if self.message else None) or []:
-                given = call.function.arguments or {}
-                if call.id not in self._taken and call.function.name == tool and given == arguments:
+                tool_input = call.function.arguments or {}
+                if call.id not in self._taken and call.function.name == tool and tool_input == arguments:
                     self._taken.add(call.id)
                     return call.id
         return uuid4().hex
@@ -255,25 +255,25 @@ class _GatedTool:
         self.agents = agents
         self._run = tool.forward
 
-    def forward(self, *args: Any, **given: Any) -> Any:
+    def forward(self, *args: Any, **tool_input: Any) -> Any:
         """Run the tool with the approved input. Raises `BlockedCallError`."""
-        name, asked = self.tool.name, _model_call.get()
+        name, model_call = self.tool.name, _model_call.get()
         gate = self.agents.session()
         # Calls made by the tool's own code do not have the id of the model's call.
         _model_call.set(None)
-        call_id = uuid4().hex if asked is None else asked.call_id
-        named, answer = given, Block("its arguments do not fit its inputs")
+        call_id = uuid4().hex if model_call is None else model_call.call_id
+        named, answer = tool_input, Block("its arguments do not fit its inputs")
         with contextlib.suppress(TypeError):
             # Copied, because the model's answer shares them.
-            named = snapshot(self._named(args, given))
+            named = snapshot(self._named(args, tool_input))
             answer = gate.ask_now(call_id, name, named)
         if not isinstance(answer, Allow):
             text = answer.tell(name) if isinstance(answer, Block) else Block("it waits").tell(name)
-            if asked is not None:
-                asked.blocked = text
+            if model_call is not None:
+                model_call.blocked = text
             raise BlockedCallError(text)
-        if asked is not None:
-            asked.answer = answer
+        if model_call is not None:
+            model_call.answer = answer
         elif answer.notice is not None:
             self.agents.notices.append(f"{name}: {answer.notice}")
         # Values that are not JSON, such as images, stay unchanged.
@@ -287,20 +287,20 @@ class _GatedTool:
         gate.done_now(call_id, value, outcome_of(name, value))
         return value
 
-    def _named(self, args: tuple[Any, ...], given: dict[str, Any]) -> dict[str, Any]:
+    def _named(self, args: tuple[Any, ...], named_arguments: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments by name.
 
         Raises `TypeError` for arguments that the tool does not accept.
         """
         if not args:
-            return given
-        bound = inspect.signature(self._run).bind(*args, **given)
+            return named_arguments
+        bound = inspect.signature(self._run).bind(*args, **named_arguments)
         kinds = {each.kind for each in inspect.signature(self._run).parameters.values()}
         if kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}:
             names = list(self.tool.inputs)
             if len(args) > len(names):
                 raise TypeError(f"{len(args)} values for {len(names)} inputs")
-            return dict(zip(names, args, strict=False)) | given
+            return dict(zip(names, args, strict=False)) | named_arguments
         return dict(bound.arguments)
 
 

@@ -148,7 +148,7 @@ class GateHooks(HookProvider):
         agent: Agent = state["agent"]
         name, call_id, gate = tool.tool_name, str(use.get("toolUseId") or ""), self.session(agent)
         try:
-            given = copy.deepcopy(dict(use["input"]))
+            tool_input = copy.deepcopy(dict(use["input"]))
         except Exception:
             yield _blocked(use, name, Block("its arguments are not an object that can be copied"))
             return
@@ -156,19 +156,19 @@ class GateHooks(HookProvider):
         answer = await gate.ask(
             call_id,
             name,
-            given,
+            tool_input,
             wait=self.pause_after if _can_pause(agent, interrupt_id, state, more) else None,
         )
         if isinstance(answer, Wait):
-            asked = to_jsonable_python(given, inf_nan_mode="strings")
-            paused = _Pause(interlock="waits", call=call_id, tool=name, input=asked)
+            shown_input = to_jsonable_python(tool_input, inf_nan_mode="strings")
+            paused = _Pause(interlock="waits", call=call_id, tool=name, input=shown_input)
             raise InterruptException(Interrupt(interrupt_id, f"interlock {call_id}", paused.model_dump()))
         block = answer if isinstance(answer, Block) else gate.start(call_id)
         if block is not None:
             yield _blocked(use, name, block)
             return
         assert isinstance(answer, Allow)
-        approved = cast("ToolUse", {**use, "input": dict(answer.input) if answer.edited else given})
+        approved = cast("ToolUse", {**use, "input": dict(answer.input) if answer.edited else tool_input})
         parts = base.stream(tool, approved, state, **more)
         async for part in _reported(gate, call_id, name, answer, parts):
             yield part
@@ -216,8 +216,8 @@ async def ask_again(agent: Agent) -> list[Any] | None:
         if state.activated and isinstance(each.reason, Mapping) and "interlock" in each.reason
     }
     gate, wait = gated.hooks.session(agent), gated.hooks.pause_after
-    asked = (gate.ask(each.call, each.tool, each.input, wait=wait) for each in paused.values())
-    if not paused or any(isinstance(answer, Wait) for answer in await asyncio.gather(*asked)):
+    questions = (gate.ask(each.call, each.tool, each.input, wait=wait) for each in paused.values())
+    if not paused or any(isinstance(answer, Wait) for answer in await asyncio.gather(*questions)):
         return None
     return [{"interruptResponse": {"interruptId": each, "response": "ask again"}} for each in paused]
 
@@ -325,8 +325,10 @@ async def _reported(
         outcome = "failed"
     await gate.done(call_id, _plain(content) if error is None else failure_text(error), outcome)
     if answer.notice is not None and isinstance(result, dict) and isinstance(content, list):
-        told = cast("ToolResult", {**result, "content": [*content, {"text": answer.notice}]})
-        last = ToolResultEvent(told, exception=error) if isinstance(last, ToolResultEvent) else told
+        reported = cast("ToolResult", {**result, "content": [*content, {"text": answer.notice}]})
+        last = (
+            ToolResultEvent(reported, exception=error) if isinstance(last, ToolResultEvent) else reported
+        )
     if last is not None:
         yield last
 
@@ -371,9 +373,9 @@ def _unseen(agent: Agent) -> dict[str, str]:
     """Return tools that are not run by `stream` in this program, by name, with the reason."""
     settings: Any = agent.model.get_config() or {}
     params = settings.get("params") or {}
-    given = [each for key in _PROVIDER_KEYS for each in settings.get(key) or ()]
-    given += params.get("tools") or () if isinstance(params, Mapping) else ()
-    unseen = {_name_of(each): _PROVIDER for each in given}
+    schemas = [each for key in _PROVIDER_KEYS for each in settings.get(key) or ()]
+    schemas += params.get("tools") or () if isinstance(params, Mapping) else ()
+    unseen = {_name_of(each): _PROVIDER for each in schemas}
     for tool in _tools(agent):
         if isinstance(tool, _AgentAsTool) and not isinstance(tool.agent, Agent):
             unseen[tool.tool_name] = _ELSEWHERE
