@@ -1,4 +1,4 @@
-"""Calling an operator who looks elsewhere, on a terminal that writes everything down."""
+"""Signals for an operator whose console has no focus, on a terminal that records its output."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ..support.scenes import NOW, cleanup, deploy_request, docs_writer, release_
 
 @dataclass
 class Recorder:
-    """A terminal that does nothing but remember."""
+    """A terminal that only records its output."""
 
     written: list[str] = field(default_factory=list)
     started: list[list[str]] = field(default_factory=list)
@@ -53,7 +53,7 @@ class Recorder:
 
     @property
     def calls(self) -> list[str]:
-        """What was written besides titles."""
+        """All output except titles."""
         return [text for text in self.written if not text.startswith(("\x1b]0;", "\x1b[22"))]
 
 
@@ -67,7 +67,7 @@ def begun(
 
 class TestTitle:
     def test_counts(self) -> None:
-        """The title says how many wait, and is written only when that changes."""
+        """The title shows the number of waiting requests and is written only if that number changes."""
         on = Recorder(focused=True)
         attention = begun(on)
         for waiting in (2, 2, 1, 0):
@@ -81,7 +81,7 @@ class TestTitle:
         ]
 
     def test_is_given_back(self) -> None:
-        """At the end the terminal has its own title again, and nothing follows."""
+        """The end restores the terminal's own title; later signals write nothing."""
         on = Recorder()
         attention = begun(on)
         attention.end()
@@ -92,7 +92,7 @@ class TestTitle:
 
 class TestCalls:
     def test_only_without_focus(self) -> None:
-        """Who looks at the console is not called."""
+        """The terminal signals a request only while the console has no focus."""
         on = Recorder(focused=True)
         attention = begun(on)
         attention.signal(deploy_request())
@@ -102,7 +102,7 @@ class TestCalls:
         assert on.calls == [BELL, "\x1b]9;Interlock: deploy of release-bot needs approval\x1b\\"]
 
     def test_says_no_more_than_names(self) -> None:
-        """Tool, agent and risk: nothing of the input, and nothing that a terminal would obey."""
+        """The text has tool, agent and risk, without the input, control characters or markup."""
         request = deploy_request(
             tool="dep\x1b]0;x\x07loy;a",
             agent="bot\u202e" + "x" * 200,
@@ -117,7 +117,7 @@ class TestCalls:
         assert len(text) < 140
 
     def test_throttled(self) -> None:
-        """After one there is no other for a while; what came meanwhile is called for together."""
+        """A signal delays the next ones; one later signal covers all requests of that interval."""
         on = Recorder()
         attention = begun(on)
         attention.signal(deploy_request())
@@ -134,7 +134,7 @@ class TestCalls:
 
     @pytest.mark.parametrize(("focused", "waiting"), [(True, 2), (False, 0)])
     def test_not_when_it_is_too_late(self, focused: bool, waiting: int) -> None:
-        """Nobody is called for what is decided, or who looks again by then."""
+        """A delayed signal is dropped if the operator has focused the console or no request waits."""
         on = Recorder()
         attention = begun(on)
         attention.signal(deploy_request())
@@ -145,7 +145,7 @@ class TestCalls:
         assert len(on.calls) == 2
 
     def test_as_configured(self) -> None:
-        """Bell and notification can be switched off, and come as seldom as wanted."""
+        """Settings switch off bell and notification and set the interval between signals."""
         on = Recorder()
         attention = begun(on, AttentionSettings(bell=False, every=timedelta(minutes=5)))
         attention.signal(deploy_request())
@@ -166,14 +166,14 @@ class TestCalls:
         ],
     )
     def test_sequences(self, kind: str, sequence: str) -> None:
-        """Each terminal gets the sequence it knows, closed at its end."""
+        """Each kind of terminal gets the escape sequence it supports, with its terminator."""
         on = Recorder()
         begun(on, kind=kind).signal(deploy_request())
         assert on.calls[1].startswith(sequence)
         assert on.calls[1].endswith("approval\x1b\\")
 
     def test_notify_send(self) -> None:
-        """A desktop's program gets words of its own, never a line for a shell; markup is escaped."""
+        """`notify-send` gets separate arguments, never a shell command line; the text escapes markup."""
         on = Recorder()
         begun(on, kind="notify-send").signal(deploy_request(tool="<b>$(rm)", agent="-x"))
         assert on.started == [
@@ -205,18 +205,18 @@ class TestTerminals:
         ],
     )
     def test_known(self, environ: dict[str, str], kind: str | None, tmp_path: Path) -> None:
-        """By what the terminal says of itself; a desktop's program only where there is a desktop."""
+        """The environment determines the kind of notification; `notify-send` requires a local display."""
         program = tmp_path / "notify-send"
         program.write_text("#!/bin/sh\n")
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
         assert notifier_of({"PATH": str(tmp_path), **environ}) == kind
 
     def test_without_the_program(self, tmp_path: Path) -> None:
-        """A desktop without `notify-send` gets none."""
+        """A desktop without `notify-send` has no notifications."""
         assert notifier_of({"PATH": str(tmp_path), "DISPLAY": ":0"}) is None
 
     async def test_programs_run(self, tmp_path: Path) -> None:
-        """A real program starts with the words it is given; one that is missing is no error."""
+        """A program runs with its arguments unchanged; a missing program causes no error."""
         program, told = tmp_path / "tell", tmp_path / "told"
         program.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "' + str(told) + '"\n')
         program.chmod(0o700)
@@ -234,7 +234,7 @@ class TestSettings:
         return attention_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
 
     def test_read(self, tmp_path: Path) -> None:
-        """All three, or what is usual."""
+        """The file sets all three values; without it the defaults apply."""
         assert self.read(tmp_path, "") == AttentionSettings()
         found = self.read(tmp_path, '[attention]\nbell = false\nnotify = true\nevery = "2m"')
         assert found == AttentionSettings(bell=False, every=timedelta(minutes=2))
@@ -249,7 +249,7 @@ class TestSettings:
         ],
     )
     def test_faults_name_the_place(self, tmp_path: Path, text: str, message: str) -> None:
-        """What cannot be understood is said with its file."""
+        """The error for a faulty setting names the file."""
         with pytest.raises(SettingsError, match=rf"interlock\.toml: .*{message}"):
             self.read(tmp_path, text)
 
@@ -257,7 +257,7 @@ class TestSettings:
 class TestConsole:
     @pytest.mark.slow
     async def test_follows_the_focus(self) -> None:
-        """The console's own focus decides; the title follows the queue, and is given back at the end."""
+        """Signals depend on the console's focus; the title follows the queue until the end."""
         on = Recorder()
         hub = FakeHub(release_bot(), docs_writer(), cleanup(), now=NOW)
         hub.settle("ap1")
@@ -289,7 +289,7 @@ class TestConsole:
         assert on.written[-1] == RESTORE_TITLE
 
     def test_a_browser_has_a_title_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """No notification is sent where the driver is a page's, whatever the server runs in."""
+        """A console in a browser sends no notification, regardless of the server's own terminal."""
         monkeypatch.setenv("KITTY_WINDOW_ID", "1")
         monkeypatch.setenv("TERM_PROGRAM", "WezTerm")
 

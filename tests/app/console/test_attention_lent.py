@@ -1,4 +1,4 @@
-"""Calling an operator whose terminal an editor has meanwhile."""
+"""Signals for an operator while an editor uses the console's terminal."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ QUIET = AttentionSettings(every=timedelta(seconds=30))
 
 
 class Lent(Recorder):
-    """A terminal with the focus that another program may have."""
+    """A terminal with focus that the console can lend to another program."""
 
     def __init__(self) -> None:
         super().__init__(focused=True)
@@ -30,10 +30,10 @@ class Lent(Recorder):
 
 
 class TestLent:
-    """Nothing written then arrives: it is kept for when the terminal is back."""
+    """The console keeps title and signals until it has its terminal back."""
 
     def test_called_once_it_is_back(self) -> None:
-        """Attention: what came while an editor had the terminal is called for afterwards."""
+        """Attention: one signal after the editor's end covers all requests that arrived before."""
         on = Lent()
         attention = on.attention()
         on.is_lent = True
@@ -52,7 +52,7 @@ class TestLent:
         assert on.calls.count(BELL) == 1
 
     def test_not_for_what_is_over(self) -> None:
-        """Attention: what was decided elsewhere meanwhile calls nobody, and the title is right."""
+        """Attention: a request decided elsewhere in that time causes no signal; the title is right."""
         on = Lent()
         attention = on.attention()
         on.is_lent = True
@@ -65,7 +65,7 @@ class TestLent:
         assert on.written[-1] == "\x1b]0;Interlock\x1b\\"
 
     def test_what_was_owed_falls_due_meanwhile(self) -> None:
-        """Attention: a call that was put off until the terminal was lent comes when it is back."""
+        """Attention: a delayed signal that falls due while the terminal is lent follows on its return."""
         on = Lent()
         on.focused = False
         attention = on.attention()
@@ -81,7 +81,7 @@ class TestLent:
         assert on.calls.count(BELL) == 2
 
     async def test_the_console_says_when(self) -> None:
-        """Attention: the console tells when its terminal is back from an editor."""
+        """Attention: the console writes its title when the app resumes."""
         on = Lent()
         hub = FakeHub(now=NOW)
         app = InterlockConsole(hub, operator="maria", clock=lambda: NOW)

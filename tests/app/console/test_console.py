@@ -1,4 +1,4 @@
-"""The app around the screens: starting, routing, help and palette, quitting."""
+"""The app around the screens: start, routing, help, palette and quitting."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ..support.stage import stage
 
 class TestStart:
     async def test_a_start_that_fails_is_shown_and_stays(self) -> None:
-        """An error while opening sessions is a line that stays, never the end of the console."""
+        """An error while sessions open remains on screen and does not end the console."""
 
         async def start(_hub: Hub) -> None:
             raise ValueError("deploy.rules:3:9: expected 'before', found 'after'")
@@ -33,7 +33,7 @@ class TestStart:
 
     @pytest.mark.slow
     async def test_agents_run_in_workers_of_the_app(self) -> None:
-        """A session's run is a worker; one that crashes leaves the console alone."""
+        """A session runs in a worker; its crash does not affect the console."""
         ran = asyncio.Event()
 
         async def crash() -> None:
@@ -48,7 +48,7 @@ class TestStart:
             assert "docs-writer" in on.painted()
 
     async def test_a_run_that_has_already_begun_goes_on(self) -> None:
-        """A session may hand over a coroutine that is under way."""
+        """The hub may spawn a coroutine that has already started."""
         done = asyncio.Event()
 
         async def begun() -> None:
@@ -65,7 +65,7 @@ class TestStart:
 class TestHelp:
     @pytest.mark.slow
     async def test_help_is_made_from_the_bindings(self) -> None:
-        """`?` and F1 list what works here with its explanation, the focused part first."""
+        """`?` and F1 list the keys that work here with an explanation, the focused part first."""
         async with stage() as on:
             await on.press("f1")
             await on.settle()
@@ -81,7 +81,7 @@ class TestHelp:
 
     @pytest.mark.slow
     async def test_help_works_over_a_dialog(self) -> None:
-        """The dialog's own keys are explained there."""
+        """Help over a dialog explains the dialog's own keys."""
         async with stage() as on:
             await on.open_dialog()
             await on.press("question_mark")
@@ -90,7 +90,7 @@ class TestHelp:
 
     @pytest.mark.slow
     async def test_every_binding_is_named_and_explained(self) -> None:
-        """Each key has an id, a tooltip, and is in the palette by name."""
+        """Each binding has an id, a tooltip and a command in the palette."""
         async with stage() as on:
             active = on.app.screen.active_bindings.values()
             ours = [a.binding for a in active if type(a.node).__module__.startswith("interlock.")]
@@ -105,7 +105,7 @@ class TestHelp:
 
     @pytest.mark.slow
     async def test_the_palette_acts(self) -> None:
-        """A command of the palette does what its key does."""
+        """A palette command has the same effect as its key."""
         async with stage() as on:
             await on.press("ctrl+p")
             await on.settle()
@@ -117,7 +117,7 @@ class TestHelp:
 
     @pytest.mark.slow
     async def test_keys_below_can_be_clicked(self) -> None:
-        """The bar's keys work by mouse."""
+        """A click on a key in the bar has the same effect as the key."""
         async with stage() as on:
             at = on.painted().splitlines()[-1].index("i interrupt")
             await on.pilot.click("KeyBar", offset=(at, 0))
@@ -128,7 +128,7 @@ class TestHelp:
 class TestRouting:
     @pytest.mark.slow
     async def test_history_and_back(self) -> None:
-        """`h`, or a click on its name, opens the history; escape comes back."""
+        """`h` or a click on its name opens the history; escape returns to the live screen."""
         async with stage() as on:
             await on.press("h")
             await on.settle()
@@ -143,7 +143,7 @@ class TestRouting:
 
     @pytest.mark.slow
     async def test_replay_of_the_selected_session(self) -> None:
-        """`r` opens the replay of what the journal has."""
+        """`r` opens the replay of the selected session's journal."""
         async with stage() as on:
             on.hub.publish(
                 "release-bot-1f3a", SessionOpened(agent="release-bot", model="scripted", mode="enforce")
@@ -154,7 +154,7 @@ class TestRouting:
 
     @pytest.mark.slow
     async def test_a_replay_that_cannot_be_read_is_told(self) -> None:
-        """What the hub raises becomes a notice."""
+        """An error of the hub while it reads a session appears as a notice."""
         async with stage() as on:
 
             async def broken(_session: str) -> list[object]:
@@ -169,7 +169,7 @@ class TestRouting:
 class TestQuit:
     @pytest.mark.slow
     async def test_it_asks_while_something_runs_or_waits(self) -> None:
-        """Quitting counts what runs and what waits; escape stays, `y` leaves."""
+        """The question counts running sessions and waiting requests; escape cancels, `y` quits."""
         async with stage() as on:
             await on.press("q")
             await on.settle()
@@ -187,7 +187,7 @@ class TestQuit:
             assert on.app._exit
 
     async def test_it_leaves_at_once_when_nothing_runs(self) -> None:
-        """With every session at rest there is nothing to ask."""
+        """The console quits without a question if no session runs."""
         async with stage(cleanup()) as on:
             await on.press("q")
             await on.settle()
@@ -195,7 +195,7 @@ class TestQuit:
 
     @pytest.mark.slow
     async def test_ctrl_q_works_over_a_dialog(self) -> None:
-        """Leaving is possible from everywhere, and decides nothing."""
+        """`ctrl+q` quits from a dialog without a decision."""
         async with stage(release_bot()) as on:
             await on.open_dialog()
             await on.press("ctrl+q")

@@ -1,4 +1,4 @@
-"""The console on a real hub: a real agent, real rules, a real journal."""
+"""The console on a real hub, with a real agent, rules and journal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ block rm
 
 
 class Console:
-    """A console whose agent follows a script, and what really ran."""
+    """A console with a scripted agent and the list of calls that ran."""
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
@@ -70,7 +70,7 @@ class Console:
         self.sent.set()
 
     async def until(self, holds: Callable[[], bool]) -> None:
-        """Let the agent and the screen go on until `holds`."""
+        """Run the agent and the screen until `holds` is true."""
         for _ in range(1500):
             if holds():
                 return
@@ -78,7 +78,7 @@ class Console:
         raise AssertionError(f"it did not happen:\n{self.painted()}")
 
     async def settled(self) -> None:
-        """The session rests and the screen shows it."""
+        """Wait until the session is idle and the screen shows it."""
         await asyncio.wait_for(self.sent.wait(), 15)
         await self.hub.wait("one")
         await self.until(lambda: "idle" in self.painted())
@@ -88,7 +88,7 @@ class Console:
         await self.pilot.pause(0.01)
 
     async def dialog(self) -> ApprovalScreen:
-        """The next request's dialog, awake."""
+        """Return the next request's dialog once its keys are unlocked."""
         await self.until(lambda: isinstance(self.app.screen, ApprovalScreen))
         screen = self.app.screen
         assert isinstance(screen, ApprovalScreen)
@@ -116,7 +116,7 @@ async def console(tmp_path: Path, *replies: Reply) -> AsyncIterator[Console]:
 class TestApproval:
     @pytest.mark.slow
     async def test_blocked_then_approved_then_replayed(self, tmp_path: Path) -> None:
-        """A call too early is blocked, the next one waits for `a`, and the replay has all of it."""
+        """The rules block an early call, the next one waits for `a`, and a replay of both opens."""
         script = (C(deploy={"env": "prod"}), C(test={}), C(deploy={"env": "prod"}), T("Done."))
         async with console(tmp_path, *script) as on:
             await on.dialog()
@@ -133,7 +133,7 @@ class TestApproval:
 
     @pytest.mark.slow
     async def test_denied_with_a_reason_that_reaches_the_model(self, tmp_path: Path) -> None:
-        """What the operator types is in the journal and in the model's next message."""
+        """The journal has the denial with its reason, also in a message or the call's verdict."""
         script = (C(test={}), C(deploy={"env": "prod"}), T("I stop here."))
         async with console(tmp_path, *script) as on:
             await on.dialog()
@@ -151,7 +151,7 @@ class TestApproval:
 
     @pytest.mark.slow
     async def test_edited_and_then_approved(self, tmp_path: Path) -> None:
-        """What the operator makes of the input is what runs, and the model is told."""
+        """The call runs with the operator's edited input; a message tells the model of the change."""
         script = (C(test={}), C(deploy={"env": "prod"}), T("Done."))
         async with console(tmp_path, *script) as on:
             await on.dialog()
@@ -173,7 +173,7 @@ class TestApproval:
 
     @pytest.mark.slow
     async def test_granted_for_later_calls(self, tmp_path: Path) -> None:
-        """A grant from the dialog lets the same call pass a second time, without a person."""
+        """A grant from the dialog allows the same call again without a second approval."""
         script = (
             C(test={}),
             C(deploy={"env": "prod"}),
@@ -197,7 +197,7 @@ class TestApproval:
 
     @pytest.mark.slow
     async def test_escape_and_type_ahead_decide_nothing(self, tmp_path: Path) -> None:
-        """Keys before the dialog wakes, and escape, leave the call waiting."""
+        """Keys before the dialog unlocks, and escape, leave the call waiting."""
         async with console(tmp_path, C(test={}), C(deploy={"env": "prod"}), T("Done.")) as on:
             await on.until(lambda: isinstance(on.app.screen, ApprovalScreen))
             await on.press("a", "a", "enter", "escape")
@@ -207,7 +207,7 @@ class TestApproval:
 
     @pytest.mark.slow
     async def test_an_agent_that_asks_again_at_once(self, tmp_path: Path) -> None:
-        """The next request's dialog follows the one just decided, asleep again."""
+        """The dialog continues with the agent's next request, with its keys locked again."""
         script = (C(test={}), C(deploy={"env": "a"}), C(test={}), C(deploy={"env": "b"}), T("Done."))
         async with console(tmp_path, *script) as on:
             dialog = await on.dialog()
@@ -223,7 +223,7 @@ class TestApproval:
 class TestOperator:
     @pytest.mark.slow
     async def test_an_interrupt_withdraws_the_request(self, tmp_path: Path) -> None:
-        """`i` steers the agent: its waiting call is withdrawn and the message is in the transcript."""
+        """`i` withdraws the agent's waiting call and adds the message to the transcript."""
         script = (C(test={}), C(deploy={"env": "prod"}), T("I will wait."))
         async with console(tmp_path, *script) as on:
             await on.dialog()
@@ -235,7 +235,7 @@ class TestOperator:
 
     @pytest.mark.slow
     async def test_switching_a_net_off_and_shadow_mode(self, tmp_path: Path) -> None:
-        """`n` and `m` reach the hub, and are visible at once."""
+        """`n` and `m` change the session in the hub, and the screen shows it at once."""
         async with console(tmp_path, T("Hello.")) as on:
             await on.settled()
             await on.press("n")
@@ -255,7 +255,7 @@ class TestOperator:
             assert "require-test-before-deploy" not in state.active
 
     async def test_an_agents_crash_is_its_sessions_error(self, tmp_path: Path) -> None:
-        """A model that raises (here: its script is empty) fails its session; the console goes on."""
+        """A model that raises an error (here: an empty script) fails its session, not the console."""
         async with console(tmp_path) as on:
             await on.until(lambda: "failed" in on.painted())
             assert isinstance(on.app.screen, LiveScreen)

@@ -1,4 +1,4 @@
-"""A console whose terminal goes away, or that is told to end, on real pseudo-terminals."""
+"""A console that loses its terminal or gets a signal to end, on real pseudo-terminals."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from interlock.engine.history.model.events import (
 )
 
 SOON = 30.0
-"""Seconds in which everything happens, however slow the machine."""
+"""Seconds in which each step ends even on a slow machine."""
 RUN = """
 import signal, sys
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # tests may run under nohup, which a console respects
@@ -47,7 +47,7 @@ agent = Agent(ScriptedModel([C(deploy={}), T("done")]), name="release-bot", tool
 
 
 class Terminal:
-    """A console on a pty of its own; `controlling` where the system tells it when that is closed."""
+    """A console on its own pty; with `controlling` the system signals when the pty closes."""
 
     def __init__(self, folder: Path, *line: str, controlling: bool) -> None:
         self._master, slave = pty.openpty()
@@ -70,7 +70,7 @@ class Terminal:
         os.close(slave)
 
     def until(self, text: bytes) -> None:
-        """Read what is painted until `text` is."""
+        """Read the output until it contains `text`."""
         ends = time.monotonic() + SOON
         while text not in self.painted:
             left = ends - time.monotonic()
@@ -79,13 +79,13 @@ class Terminal:
             self.painted += os.read(self._master, 65536)
 
     def close(self) -> None:
-        """The terminal goes away."""
+        """Close the terminal."""
         if self._master >= 0:
             os.close(self._master)
             self._master = -1
 
     def ends(self) -> int:
-        """The exit code, once what it still paints has been read."""
+        """Read the remaining output and return the exit code."""
         ends = time.monotonic() + SOON
         while self.process.poll() is None and time.monotonic() < ends:
             if self._master < 0:
@@ -101,7 +101,7 @@ class Terminal:
     def _rest(self) -> bytes:
         try:
             return os.read(self._master, 65536)
-        except OSError:  # Nobody has the other end any more.
+        except OSError:  # The other end is closed.
             return b""
 
     def end_by_force(self) -> None:
@@ -121,7 +121,7 @@ def terminals() -> Iterator[list[Terminal]]:
 
 @pytest.fixture
 def waiting(tmp_path: Path, terminals: list[Terminal], request: pytest.FixtureRequest) -> Terminal:
-    """A console whose agent waits for a person."""
+    """A console whose agent waits for an approval."""
     terminal = asking(tmp_path, controlling=request.param)
     terminals.append(terminal)
     terminal.until(b"Approve")
@@ -129,7 +129,7 @@ def waiting(tmp_path: Path, terminals: list[Terminal], request: pytest.FixtureRe
 
 
 def asking(folder: Path, *, controlling: bool) -> Terminal:
-    """A console that hosts an agent which deploys, for which somebody must approve."""
+    """A console that hosts an agent with a deploy that requires approval."""
     (folder / "shop.py").write_text(SHOP)
     (folder / "deploy.rules").write_text("require human-approval before deploy\n")
     line = ("run", "shop:agent", "--rules", "deploy.rules", "--db", "shop.db", "--as", "maria", "Ship it")
@@ -137,7 +137,7 @@ def asking(folder: Path, *, controlling: bool) -> Terminal:
 
 
 def recorded(tmp_path: Path) -> list[JournalEvent]:
-    """The events of the one session, whose chain is whole."""
+    """Return the events of the only session and verify its chain."""
     database = tmp_path / "shop.db"
     (check,) = verify_journal(database)
     assert check.fault is None
@@ -145,7 +145,7 @@ def recorded(tmp_path: Path) -> list[JournalEvent]:
 
 
 def assert_ended(tmp_path: Path) -> None:
-    """What waited is withdrawn and the session has ended, as when an operator quits."""
+    """Assert that the requests are withdrawn and the session has ended, as after an operator quits."""
     bodies = [event.body for event in recorded(tmp_path)]
     asked = [body.approval_id for body in bodies if isinstance(body, ApprovalRequested)]
     assert asked
@@ -158,7 +158,7 @@ def assert_ended(tmp_path: Path) -> None:
 class TestTerminalGone:
     @pytest.mark.parametrize("waiting", [True, False], indirect=True, ids=["told", "not told"])
     def test_it_ends_in_order(self, waiting: Terminal, tmp_path: Path) -> None:
-        """Whether by SIGHUP or only because nothing can be read: the hub is closed, the code says why."""
+        """After SIGHUP or the end of its input the console closes the hub and exits as after SIGHUP."""
         waiting.close()
         assert waiting.ends() == 128 + signal.SIGHUP
         assert_ended(tmp_path)
@@ -166,7 +166,7 @@ class TestTerminalGone:
     def test_so_does_one_where_nothing_is_painted(
         self, tmp_path: Path, terminals: list[Terminal]
     ) -> None:
-        """A console that only waits for keys notices too."""
+        """A console that only waits for keys exits as well."""
         for line in (("console", "--db", "j.db"), ("console", "--read-only", "--db", "j.db")):
             terminal = Terminal(tmp_path, *line, controlling=False)
             terminals.append(terminal)
@@ -180,7 +180,7 @@ class TestSignals:
     @pytest.mark.parametrize("waiting", [True], indirect=True)
     @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
     def test_it_ends_in_order(self, waiting: Terminal, tmp_path: Path, number: signal.Signals) -> None:
-        """The agent is ended, the journal is whole, and the terminal is given back as it was."""
+        """The console ends the agent, keeps the journal intact and restores the terminal."""
         waiting.process.send_signal(number)
         assert waiting.ends() == 128 + number
         assert_ended(tmp_path)
@@ -188,7 +188,7 @@ class TestSignals:
         assert b"Traceback" not in waiting.painted
 
     def test_a_replay_too(self, tmp_path: Path, terminals: list[Terminal]) -> None:
-        """What hosts nothing ends with the same code."""
+        """A replay, which hosts no agent, exits with the same code."""
         host = asking(tmp_path, controlling=True)
         terminals.append(host)
         host.until(b"Approve")

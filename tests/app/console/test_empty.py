@@ -1,4 +1,4 @@
-"""Screens with nothing to show say what can be done now, with the keys that do it."""
+"""Empty screens name the next possible actions and their keys."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SIZES = pytest.mark.parametrize("size", [(80, 24), (120, 36)], ids=["80x24", "12
 
 @asynccontextmanager
 async def empty(size: tuple[int, int], **keys: str) -> AsyncIterator[Stage]:
-    """A console on a hub where nothing has happened yet, with an operator's own `keys`."""
+    """A console on an empty hub, with the operator's own `keys`."""
     hub = FakeHub(now=NOW)
     app = InterlockConsole(
         hub,
@@ -40,7 +40,7 @@ async def empty(size: tuple[int, int], **keys: str) -> AsyncIterator[Stage]:
 class TestEmpty:
     @pytest.mark.variants
     async def test_live(self, size: tuple[int, int]) -> None:
-        """Without a session: how one is started, and where past ones are."""
+        """Without a session the screen says how to start one and how to see past ones."""
         async with empty(size) as on:
             await on.press("alt+2")
             await on.until("s starts one, h shows past ones.")
@@ -50,21 +50,21 @@ class TestEmpty:
             await on.until("v shows past")
 
     async def test_own_keys(self, size: tuple[int, int]) -> None:
-        """The keys named are the operator's own."""
+        """The text names the keys that the operator has configured."""
         async with empty(size, live_start="f9", live_history="f8") as on:
             await on.press("alt+2")
             await on.until("f9 starts one, f8 shows past ones.")
 
     @pytest.mark.slow
     async def test_history(self, size: tuple[int, int]) -> None:
-        """Without recorded sessions: the commands that make some."""
+        """Without recorded sessions the history names the command that creates one."""
         async with empty(size) as on:
             await on.press("h")
             await on.until("Start an agent with `interlock run`, then press f5.")
 
     @pytest.mark.slow
     async def test_rules(self, size: tuple[int, int]) -> None:
-        """Of a session without rules: where rule files are."""
+        """For a session without rules the pane says how to show the rule files."""
         async with empty(size) as on:
             state = docs_writer().model_copy(update={"nets": {}, "grants": {}})
             on.hub.states[state.id] = state
@@ -72,7 +72,7 @@ class TestEmpty:
             await on.until("No rules: every call runs. R shows rule files.")
 
     async def test_replay(self, size: tuple[int, int]) -> None:
-        """Without an event: the key that goes back."""
+        """Without an event the replay names the key that leads back."""
         app = HistoryConsole(FakeHub(now=NOW), recorded=[])
         async with app.run_test(size=size) as pilot:
             await pilot.pause()

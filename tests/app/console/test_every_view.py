@@ -1,6 +1,6 @@
-"""Every view of the console, with colours and without: what it has to show and to leave out.
+"""Every view of the console, with and without colours: required and forbidden content.
 
-One visit answers several questions, since to bring a console up costs more than to look at it.
+One visit covers several checks, because the start of a console takes longer than a check.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TestEveryView:
     async def test_shows_acts_and_can_be_read(
         self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """At 80 columns nothing essential is cut off, each action is a command, and no word is faint."""
+        """At 80 columns essential text is visible, each action is a command, and contrast suffices."""
         monkeypatch.chdir(tmp_path)
         async with showing(BY_NAME[name], tmp_path, (80, 24)) as on:
             check_size(on, name)
@@ -41,7 +41,7 @@ class TestEveryView:
     async def test_in_ascii_and_grey(
         self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A terminal of few characters and no colours gets neither; no key is named but by the keymap."""
+        """With ASCII and without colours a view has only ASCII, greys and the keys of the keymap."""
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("NO_COLOR", "1")
         mark_keys(monkeypatch)
@@ -49,7 +49,7 @@ class TestEveryView:
             check_keys(on)
             check_ascii(on)
             check_grey(on)
-            # With each change as wide as shows the most, in the thorough run narrow too.
+            # Each change is shown at its greatest width; the thorough run checks 80 columns too.
             if THOROUGH:
                 await on.pilot.resize_terminal(80, 24)
                 check_ascii(on)

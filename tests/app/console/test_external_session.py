@@ -1,4 +1,4 @@
-"""The console with a session whose loop runs elsewhere: every screen shows what it is."""
+"""The console with a session whose loop runs elsewhere, on every screen."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from ...engine.support.external_agent import opened, ran, recorded
 
 
 class Console:
-    """A console on a hub with one session of an agent elsewhere that wants to deploy."""
+    """A console on a hub with the session of an external agent whose deploy waits."""
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
@@ -66,7 +66,7 @@ class Console:
         await self.pilot.pause(0.01)
 
     async def dialog(self) -> None:
-        """The request's dialog, awake."""
+        """Wait for the request's dialog and for its keys to unlock."""
         await self.at(ApprovalScreen)
         screen = self.app.screen
         assert isinstance(screen, ApprovalScreen)
@@ -74,7 +74,7 @@ class Console:
         self.seconds += 1.0
 
     async def confirm(self) -> None:
-        """Say yes, once the question listens."""
+        """Confirm the question once its keys are unlocked."""
         await self.at(Confirm)
         self.seconds += 2 * ASLEEP
         await self.pilot.pause(0.05)
@@ -83,7 +83,7 @@ class Console:
         await self.until(lambda: not isinstance(self.app.screen, Confirm))
 
     async def answer(self) -> CallAnswer:
-        """What the agent is told."""
+        """Return the answer that the agent gets."""
         return await asyncio.wait_for(self.deploy, 10)
 
     def painted(self) -> str:
@@ -106,7 +106,7 @@ async def console(tmp_path: Path) -> AsyncIterator[Console]:
 
 class TestLive:
     async def test_is_shown_and_decided(self, tmp_path: Path) -> None:
-        """The dialog has the agent's last words and its labels; what is decided there is its answer."""
+        """The dialog shows the agent's last message and labels; its decision is the agent's answer."""
         async with console(tmp_path) as on:
             await on.dialog()
             await on.shows("Testing, then deploying.", "prod", "labels ci, nightly")
@@ -119,7 +119,7 @@ class TestLive:
 
     @pytest.mark.slow
     async def test_keys_that_speak_to_a_loop_say_why_not(self, tmp_path: Path) -> None:
-        """`i` and `ctrl+k` do nothing but say that the loop runs elsewhere."""
+        """`i` and `ctrl+k` only report that they do not work for an external loop."""
         async with console(tmp_path) as on:
             await on.dialog()
             await on.press("escape")
@@ -132,7 +132,7 @@ class TestLive:
 
     @pytest.mark.slow
     async def test_stopping_denies_what_waits(self, tmp_path: Path) -> None:
-        """`ctrl+x` says what it does here, and then denies the call."""
+        """`ctrl+x` announces that it denies waiting requests, and then denies the call."""
         async with console(tmp_path) as on:
             await on.dialog()
             await on.press("escape")
@@ -146,7 +146,7 @@ class TestLive:
 
     @pytest.mark.slow
     async def test_nets_and_mode_are_switched(self, tmp_path: Path) -> None:
-        """`n` opens its nets, `m` its mode, as for any session."""
+        """`n` opens the session's nets and `m` its mode, as for any session."""
         async with console(tmp_path) as on:
             await on.dialog()
             await on.press("escape")
@@ -165,7 +165,7 @@ class TestLive:
 class TestRecord:
     @pytest.mark.slow
     async def test_replay(self, tmp_path: Path) -> None:
-        """`r` steps through its events, from its opening to the request."""
+        """`r` steps through the session's events, from the opening to the request."""
         async with console(tmp_path) as on:
             await on.dialog()
             await on.press("escape", "r")
@@ -176,7 +176,7 @@ class TestRecord:
 
     @pytest.mark.slow
     async def test_history_and_going_on(self, tmp_path: Path) -> None:
-        """The history says where its loop was; going on with it from here says why that cannot be."""
+        """The history marks the session as external; the console reports that it cannot continue it."""
         async with console(tmp_path) as on:
             await on.dialog()
             await on.press("escape")
@@ -190,7 +190,7 @@ class TestRecord:
 
     @pytest.mark.slow
     async def test_decisions_and_backtest(self, tmp_path: Path) -> None:
-        """Its calls stand among the decisions and can be judged by other rules."""
+        """The decisions list has the session's calls, and a backtest can judge the session."""
         async with console(tmp_path) as on:
             await on.dialog()
             await on.press("escape", "v")

@@ -1,4 +1,4 @@
-"""All agents frozen by one key, said on every screen of every console, and lifted with a reason."""
+"""A freeze of all agents by one key, shown on every screen and console, and lifted with a reason."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ LINE = "ALL AGENTS frozen by ada"
 class TestKey:
     @pytest.mark.slow
     async def test_freezes_and_lifts(self, tmp_path: Path) -> None:
-        """One key holds a call; both consoles say so; lifting asks for a reason, and the call goes on."""
+        """One key holds a call and both consoles show it; after a lift with a reason the call runs."""
         async with two_consoles(tmp_path, "block rm") as (shop, (ada, ben)):
             await ada.press("F")
             for seat in (ada, ben):
@@ -48,7 +48,7 @@ class TestKey:
                 await seat.until(lambda seat=seat: LINE not in seat.painted())
 
     async def test_needs_the_right(self) -> None:
-        """With 'look' nothing is frozen; with 'decide' neither key nor panel to lift it is shown."""
+        """With 'look' the key freezes no agent; with 'decide' the console cannot lift a freeze."""
         for rights, freeze in (
             ("look", None),
             ("decide", FreezeRecord(by="ada", at=NOW, reason="")),
@@ -66,7 +66,7 @@ class TestKey:
 
     @pytest.mark.slow
     async def test_what_a_reason_says_is_text(self) -> None:
-        """A name or reason with control characters or markup is shown as it is written."""
+        """The line shows no control characters of a name or reason, and markup as plain text."""
         hub = FakeHub(*everyone(), now=NOW)
         hub.freeze_in_force = FreezeRecord(by="a\x1b[2J", at=NOW, reason="[b]x[/b]\u202e")
         app = InterlockConsole(hub, operator="ben")

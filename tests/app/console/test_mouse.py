@@ -1,4 +1,4 @@
-"""Everything by mouse: keys in the bars and in frames can be clicked, rows chosen and opened."""
+"""The console by mouse: clicks on keys in bars and frames, and on rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ..support.views import BY_NAME, Shown, showing
 
 
 async def click(on: Shown | Stage, text: str, *, times: int = 1) -> None:
-    """Click on a text, the lowest and rightmost of its kind."""
+    """Click on a text; of several, on the lowest and rightmost."""
     lines = on.painted().split("\n")
     rows = [row for row, line in enumerate(lines) if text in line]
     assert rows, f"{text!r} is not on screen:\n{on.painted()}"
@@ -34,7 +34,7 @@ async def click(on: Shown | Stage, text: str, *, times: int = 1) -> None:
 class TestApproval:
     @pytest.mark.slow
     async def test_approving(self) -> None:
-        """The queue's request is opened and approved with clicks alone."""
+        """Clicks alone open and approve the queue's request."""
         async with stage() as on:
             await click(on, "a approve")
             assert isinstance(on.app.screen, ApprovalScreen)
@@ -45,7 +45,7 @@ class TestApproval:
 
     @pytest.mark.slow
     async def test_a_click_waits_as_a_key_does(self) -> None:
-        """For the first 400 ms a click on a decision does nothing but say so."""
+        """In the first 400 ms a click on a decision only shows that keys are locked."""
         async with stage() as on:
             dialog = await on.open_dialog(awake=False)
             on.seconds += ASLEEP - 0.1
@@ -63,7 +63,7 @@ class TestApproval:
 
     @pytest.mark.slow
     async def test_two_clicks_decide_once(self) -> None:
-        """A double click is one decision."""
+        """A double click makes one decision."""
         async with stage() as on:
             await on.open_dialog()
             await click(on, "a approve once", times=2)
@@ -72,7 +72,7 @@ class TestApproval:
 
     @pytest.mark.slow
     async def test_clicking_elsewhere_decides_nothing(self) -> None:
-        """The text, the frame and what is behind it are not buttons."""
+        """Clicks on the text, the frame and the screen behind the dialog decide nothing."""
         async with stage() as on:
             dialog = await on.open_dialog()
             for text in (
@@ -87,7 +87,7 @@ class TestApproval:
 
     @pytest.mark.slow
     async def test_denying_and_going_back(self) -> None:
-        """Deny opens the line for the reason; the frame's words deny, or go back."""
+        """Deny opens the line for the reason; the keys in the frame deny or go back."""
         async with stage() as on:
             await on.open_dialog()
             await click(on, "d deny  ✗ s")
@@ -104,7 +104,7 @@ class TestApproval:
 
     @pytest.mark.slow
     async def test_explaining_folding_and_leaving(self, tmp_path: Path) -> None:
-        """The other keys of the dialog can be clicked, and the panel that they open closed."""
+        """The dialog's other keys, and the key that closes the panel, can be clicked."""
         async with showing(BY_NAME["approval-hard"], tmp_path, (120, 40)) as on:
             dialog = on.app.screen
             await click(on, "space show all")
@@ -120,7 +120,7 @@ class TestApproval:
 @pytest.mark.slow
 class TestLive:
     async def test_rows(self) -> None:
-        """A click chooses a session, a double click opens a request or a net."""
+        """A click selects a session; a double click opens a request or a net."""
         async with stage() as on:
             await click(on, "● docs-writer")
             await on.until("Check the handbook's examples.")
@@ -133,7 +133,7 @@ class TestLive:
             await on.until("WHAT WILL RUN")
 
     async def test_panes_of_a_narrow_screen(self, tmp_path: Path) -> None:
-        """The tabs bring panes forward."""
+        """A click on a tab shows its pane."""
         async with showing(BY_NAME["live"], tmp_path) as on:
             await click(on, "Nets  Pending")
             assert "limit-deploy-2" in on.painted()
@@ -141,7 +141,7 @@ class TestLive:
             assert "./deploy --env prod --commit 9f31c02" in on.painted()
 
     async def test_what_does_not_fit_is_behind_the_ellipsis(self, tmp_path: Path) -> None:
-        """The ellipsis among the keys opens the commands, where every action can be clicked."""
+        """The ellipsis among the keys opens the palette, where a click runs a command."""
         async with showing(BY_NAME["live"], tmp_path) as on:
             assert "r replay" not in on.painted().split("\n")[-1]
             await click(on, "…  ? help")
@@ -155,7 +155,7 @@ class TestLive:
             assert isinstance(on.app.screen, DecisionsScreen)
 
     async def test_help_and_titles(self, tmp_path: Path) -> None:
-        """Help opens from the bar; the title's names lead to the other screens and back."""
+        """A click in the bar opens the help; a click on a name in the title opens that screen."""
         async with showing(BY_NAME["live"], tmp_path) as on:
             await click(on, "? help")
             assert isinstance(on.app.screen, Help)
@@ -165,7 +165,7 @@ class TestLive:
             assert isinstance(on.app.screen, DecisionsScreen)
 
     async def test_questions(self, tmp_path: Path) -> None:
-        """Yes and no are in the frame."""
+        """The answers in a question's frame can be clicked."""
         async with showing(BY_NAME["confirm"], tmp_path) as on:
             await click(on, "n no")
             assert isinstance(on.app.screen, LiveScreen)
@@ -175,7 +175,7 @@ class TestLive:
             assert isinstance(on.app.screen, LiveScreen)
 
     async def test_switching_a_net(self, tmp_path: Path) -> None:
-        """A row is chosen with a click and switched with a double click, or by the frame's words."""
+        """A click selects a net, and a click on the frame's key switches it."""
         async with showing(BY_NAME["switch-nets"], tmp_path) as on:
             await click(on, "block-rm")
             await click(on, "space switch")
@@ -191,7 +191,7 @@ class TestLive:
 @pytest.mark.slow
 class TestDecisions:
     async def test_rows_keys_and_panels(self, tmp_path: Path) -> None:
-        """Rows, grouping, the panel of a decision and the way back."""
+        """Clicks select and open a decision, close its panel, group the rows and show shadow mode."""
         async with showing(BY_NAME["decisions"], tmp_path) as on:
             await click(on, "13:25:30     release-")
             await on.until("row 9")
@@ -212,7 +212,7 @@ class TestReplay:
 
     @pytest.mark.slow
     async def test_stepping_and_the_line(self, tmp_path: Path) -> None:
-        """Steps, jumps to decisions, the marks on the line, and the panes."""
+        """Clicks step, jump to decisions, go to a mark on the line and change the pane."""
         async with showing(BY_NAME["replay"], tmp_path) as on:
             screen = on.app.screen
             assert isinstance(screen, ReplayScreen)
@@ -230,14 +230,14 @@ class TestReplay:
             await on.until("require-test-before")
 
     async def test_leaving_a_dialog(self, tmp_path: Path) -> None:
-        """What a frame says of its keys can be clicked."""
+        """The keys in a dialog's frame can be clicked."""
         async with showing(BY_NAME["go-to"], tmp_path) as on:
             await click(on, "esc stay")
             assert isinstance(on.app.screen, ReplayScreen)
 
     @pytest.mark.slow
     async def test_what_if(self, tmp_path: Path) -> None:
-        """Nets are switched and judged by clicks."""
+        """Clicks switch a net and start the judgement."""
         async with showing(BY_NAME["what-if"], tmp_path) as on:
             await click(on, "space switch")
             await click(on, "^s judge")

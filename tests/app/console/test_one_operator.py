@@ -1,7 +1,7 @@
-"""G-67: a walk over every key of the console, and every method of its wire, as one operator.
+"""G-67: one operator tries every key of the console and every method of the console's connection.
 
-A deploy waits for two people in a session that somebody else started. Whatever one operator presses or
-calls, it never runs, and no decision allows it.
+A deploy waits for two approvers in another operator's session. No key or call of one operator runs it,
+and no decision allows it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ from ..connect.seats import served
 RULES = "require 2 human-approvals before deploy risk high no grants\nblock rm"
 NET = "approve-before-deploy"
 LEAVES = {"ctrl+q", "ctrl+c", "ctrl+z", "ctrl+backslash", "q"}
-"""Keys that would end the walk, or the process, rather than do something in it."""
+"""Keys that would end the walk or the process."""
 CHARACTERS = {
     "space": " ",
     "enter": "\r",
@@ -87,7 +87,7 @@ PATHS: dict[str, tuple[str, ...]] = {
     "TriageScreen": ("Q",),
     "CommentPanel": ("a", "at"),
 }
-"""Keys from the live screen to the others; where keys lead that are not here, the walk goes, too."""
+"""Keys from the live screen to the others; the walk also visits screens that are missing here."""
 WALKS: dict[str, tuple[str, ...]] = {
     "live": ("",),
     "dialog": ("a",),
@@ -96,7 +96,7 @@ WALKS: dict[str, tuple[str, ...]] = {
     "nets": ("n", "m"),
     "other": ("question_mark", "s", "h", "R", "ctrl+x", "Q"),
 }
-"""First keys of these paths, each in the walk that takes them; without a key it stays where it is."""
+"""First keys of these paths, by the walk that takes them; "" is the live screen."""
 BASES = {
     *("RequestPanel", "Panel", "QueueScreen", "RecordedSessionScreen", "SettledScreen"),
     "GuardedKeys",
@@ -126,11 +126,11 @@ NOT_WALKED: dict[str, tuple[str, set[str]]] = {
     "RuleByHand": ("copies a rule", {"copy"}),
     "ShadowPanel": ("is offered for sessions in shadow mode; only enforces", {"enforce"}),
 }
-"""Screens that the walk may miss, why, and the actions they declare: a new one needs a look."""
+"""Screens that the walk may miss, with the reason and the actions they declare."""
 
 
 async def waiting(hub: Hub, shop: Shop, by: str, session: str = "s1") -> None:
-    """A session in which a deploy waits for two people."""
+    """Open a session in which a deploy waits for two approvers."""
     events = hub.subscribe()
     agent = bot(shop, C(deploy={"env": "prod"}), T("done"))
     registry = compile_rules(RULES).registry
@@ -141,7 +141,7 @@ async def waiting(hub: Hub, shop: Shop, by: str, session: str = "s1") -> None:
 
 
 async def blocked(hub: Hub, shop: Shop) -> None:
-    """A session that is over, with a decision for the screens that list decisions."""
+    """Open and close a session with a decision, for the screens that list decisions."""
     events = hub.subscribe()
     registry = compile_rules(RULES).registry
     agent = bot(shop, C(rm={}), T("done"))
@@ -153,7 +153,7 @@ async def blocked(hub: Hub, shop: Shop) -> None:
 
 
 async def held(hub: Hub, *shops: Shop) -> None:
-    """Nothing ran, nothing was allowed, and the rule is in force in every session there is."""
+    """Assert that no call ran or was allowed, and that the rule is in force in every session."""
     assert [shop.ran for shop in shops] == [[] for _ in shops]
     for summary in await hub.history():
         for event in await hub.recorded(summary.id):
@@ -163,7 +163,7 @@ async def held(hub: Hub, *shops: Shop) -> None:
 
 
 class Walk:
-    """One operator at a console, whose clock the walk moves: nothing sleeps for long."""
+    """One operator at a console whose clock the walk advances, to avoid real delays."""
 
     def __init__(self, hub: Hub, operator: str) -> None:
         self.seconds = 0.0
@@ -175,7 +175,7 @@ class Walk:
         return type(self.app.screen).__name__
 
     async def press(self, *keys: str) -> None:
-        """Unlike the pilot's own it does not wait for an idle processor after every key."""
+        """Press keys without the pilot's wait for an idle processor after each key."""
         for key in keys:
             self.seconds += ASLEEP + 1
             character = CHARACTERS.get(key, key if len(key) == 1 else None)
@@ -188,12 +188,12 @@ class Walk:
             await self.pilot.pause(0.002)
 
     def painted(self) -> str:
-        """Every line on screen, as an operator reads it."""
+        """Return every line on screen as the operator reads it."""
         strips = self.app.screen._compositor.render_strips()
         return "\n".join(strip.text.rstrip() for strip in strips)
 
     async def back(self) -> None:
-        """To the live screen, with no line open."""
+        """Return to the live screen and close any open line."""
         while len(self.app.screen_stack) > 1:
             await self.settle()
             if len(self.app.screen_stack) > 1:
@@ -201,7 +201,7 @@ class Walk:
         await self.press("escape")
 
     async def go(self, *path: str) -> None:
-        """From the live screen by keys, each once what the one before it opens is there."""
+        """Go from the live screen by keys, waiting after each for its screen."""
         await self.back()
         for key in path:
             before = self.app.screen
@@ -212,7 +212,7 @@ class Walk:
                 await self.settle(1)
 
     async def reach(self, screen: str, path: tuple[str, ...]) -> bool:
-        """Tell whether `path` leads to `screen`, also where its rows take a while."""
+        """Tell whether `path` leads to `screen`, even if its rows load slowly."""
         for patience in (0, 20) if screen in NOT_WALKED else (0, 20, 100):
             await self.go(*path[:-1])
             await self.settle(patience)
@@ -226,9 +226,9 @@ class Walk:
         return False
 
     def bound(self) -> list[tuple[str, tuple[str, str]]]:
-        """Every key of ours that is bound where the walk is now, shown or not, and what it does where.
+        """Return all keys of the console bound here, shown or not, each with its scope and action.
 
-        What the console does on all screens is one and the same.
+        An action of the app itself has the scope "everywhere".
         """
         found = self.app.screen.active_bindings.items()
         own = [(key, each) for key, each in found if key not in LEAVES and _is_ours(each)]
@@ -240,7 +240,7 @@ class Walk:
 
 
 def paths_of(name: str) -> dict[str, tuple[str, ...]]:
-    """The paths that a walk takes."""
+    """Return the paths that a walk takes."""
     return {screen: path for screen, path in PATHS.items() if "".join(path[:1]) in WALKS[name]}
 
 
@@ -249,7 +249,7 @@ def _stays(binding: Binding) -> bool:
 
 
 def _is_ours(active: ActiveBinding) -> bool:
-    """Tell whether a binding is declared by the console, and not by a widget it is made of."""
+    """Tell whether a binding is declared by the console, and not by a widget of the toolkit."""
     for each in type(active.node).__mro__:
         declared = each.__dict__.get("BINDINGS", [])
         if any(getattr(binding, "action", None) == active.binding.action for binding in declared):
@@ -258,7 +258,7 @@ def _is_ours(active: ActiveBinding) -> bool:
 
 
 def all_screens() -> dict[str, type[Screen[object]]]:
-    """Every screen and dialog of the console, but for those that others are made from."""
+    """Return every screen and dialog class of the console, including base classes."""
     for module in pkgutil.walk_packages(screens.__path__, f"{screens.__name__}."):
         importlib.import_module(module.name)
     found: dict[str, type[Screen[object]]] = {}
@@ -282,20 +282,20 @@ async def walking(
 
 
 class TestEveryKey:
-    """`carl` started the session, `ada` did not."""
+    """`carl` started the sessions; `ada` is another operator."""
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", WALKS)
     async def test_each_binding(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-        """Every binding of every screen that the keys of a walk lead to, each with a reason and yes.
+        """The walk presses every binding of every screen it reaches, with a reason and a confirmation.
 
-        Takes seconds: screens are found by walking, as an operator does.
+        It takes seconds, since it finds the screens by keys as an operator does.
         """
         monkeypatch.chdir(tmp_path)
         hub, shops = Hub.open(tmp_path / "w.db"), list[Shop]()
 
         async def ask() -> None:
-            """Have a deploy wait in each of two sessions, the only ones, where one waits no more."""
+            """Replace the sessions by two with a waiting deploy each, unless both still wait."""
             if hub.current_freeze() is not None:
                 await hub.lift_freeze(by="carl", reason="on with the walk")
             if len(await hub.approvals()) == 2:
@@ -328,9 +328,9 @@ class TestEveryKey:
     async def explore(
         self, walk: Walk, ask: Callable[[], Awaitable[None]], name: str
     ) -> set[tuple[str, str]]:
-        """Press each key of each screen once, and go on with the screens that appear.
+        """Press each key of each screen once and continue with the screens that appear.
 
-        What works everywhere is pressed in the walk that begins on the live screen.
+        The walk that begins on the live screen presses the keys that work everywhere.
         """
         paths = paths_of(name)
         known, pressed = set(PATHS), set[tuple[str, str]]()
@@ -361,7 +361,7 @@ class TestEveryKey:
         return pressed
 
     def test_paths_lead_to_every_screen(self) -> None:
-        """A new screen has a path, or a reason why it needs none; none is listed that is no more."""
+        """Each screen has a path or a reason to have none, and the lists name only existing screens."""
         every = all_screens().keys() - BASES
         assert sorted(every - PATHS.keys() - NOT_WALKED.keys()) == [], "the walk does not get there"
         assert every >= NOT_WALKED.keys() | PATHS.keys(), "a screen that is no more"
@@ -370,7 +370,7 @@ class TestEveryKey:
         assert taken == sorted(PATHS), "a path that no walk takes"
 
     def test_screens_that_are_not_walked(self) -> None:
-        """What these can do is what they declare here, and each of it goes through the hub or nowhere."""
+        """Each screen that the walk may miss declares exactly the actions listed for it."""
         found = all_screens()
         for name, (_, actions) in NOT_WALKED.items():
             declared = found[name].__dict__.get("BINDINGS", [])
@@ -381,7 +381,7 @@ class TestEveryKey:
     async def test_at_random(
         self, tmp_path: Path, operator: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A hundred and fifty keys, most of them bound where they are pressed; two seconds' worth."""
+        """A hundred and fifty random keys, most of them bound on their screen, run and allow nothing."""
         monkeypatch.chdir(tmp_path)
         hub, shop, chance = Hub.open(tmp_path / "w.db"), Shop(), random.Random(17)
         common = ["y", "x", "enter", "space", "j", "n", "m", "a", "tab", "escape", "ctrl+g", "ctrl+s"]
@@ -400,7 +400,7 @@ class TestEveryKey:
 class TestProposal:
     @pytest.mark.slow
     async def test_taken_back_by_a_key(self, tmp_path: Path) -> None:
-        """A proposal of shadow mode is on screen with who, why and who has agreed; `x` takes it back."""
+        """The screen shows a proposal's author, reason and confirmations; `x` drops it."""
         hub, shop = Hub.open(tmp_path / "w.db"), Shop()
         try:
             await waiting(hub, shop, "carl")
@@ -427,7 +427,7 @@ class TestProposal:
 
 
 class Server:
-    """A server whose session `carl` started, from what its record says: a deploy waits for two people."""
+    """A server with a session that `carl` started from a spec; a deploy waits for two approvers."""
 
     def __init__(self, served: Served, ran: Path) -> None:
         self.served, self.hub, self.ran = served, served.hub, ran
@@ -443,7 +443,7 @@ class Server:
         events.close()
 
     async def held(self) -> None:
-        """Nothing ran, no decision allowed a deploy, and each session that is live has the rule."""
+        """Assert that nothing ran, no decision allowed a call, and each live session has the rule."""
         assert not self.ran.exists()
         for summary in await self.hub.history():
             for event in await self.hub.recorded(summary.id):
@@ -474,12 +474,12 @@ Attempts = AsyncGenerator[dict[str, JsonValue], None]
 
 @pytest.mark.slow
 class TestEveryMethod:
-    """Over real sockets, with the token of `ada`; `carl` is who started the session."""
+    """Over real sockets, with the token of `ada`; `carl` started the session."""
 
     async def test_over_the_wire(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Every method of a console's connection, with one operator's token, in many ways.
+        """One operator's token tries every method of a console's connection in many ways.
 
-        The rules that the session was started with are replaced by laxer ones on the way.
+        Laxer files replace the rules of the session on the way.
         """
         monkeypatch.chdir(tmp_path)
         ran, rules = tmp_path / "ran", tmp_path / "deploy.rules"
@@ -511,7 +511,7 @@ class TestEveryMethod:
                             with suppress(GatewayError, asyncio.TimeoutError):
                                 await asyncio.wait_for(console.link.request(methods[name], asked), 5)
                         if name in ("session.send", "session.start", "history.resume"):
-                            await asyncio.sleep(0.1)  # for what agents do of it
+                            await asyncio.sleep(0.1)  # time for agents to act on it
                     await server.held()
             finally:
                 await console.close()
@@ -667,7 +667,7 @@ async def _grants(server: Server, spec: dict[str, JsonValue]) -> Attempts:
 
 
 async def _laxer_rules(server: Server, spec: dict[str, JsonValue]) -> Attempts:
-    """Also for live sessions; the last only adds a rule, which one operator may."""
+    """Rules for new and live sessions; the last only adds a rule, which one operator may do."""
     server.added += 1
     added = RULES + f"\nblock tool-{server.added}\n"
     for texts in (LAX, OTHER, "", RULES + "\nmap bash.command x as deploy", added):
@@ -685,7 +685,7 @@ async def _once(server: Server, spec: dict[str, JsonValue]) -> Attempts:
 
 
 async def _nothing(server: Server, spec: dict[str, JsonValue]) -> Attempts:
-    """Only reads, or judges what is recorded."""
+    """For methods that only read, or only judge recorded calls."""
     return
     yield {}
 
@@ -733,18 +733,18 @@ ATTEMPTS: dict[str, Callable[[Server, dict[str, JsonValue]], Attempts]] = {
         _nothing,
     ),
 }
-"""What one operator asks of each method, in the order in which it does most."""
+"""The attempts of one operator for each method, in the most effective order."""
 
 
 class TestEveryDoor:
-    """What keys do is done through the hub: whatever it is asked by a console is in the walk above."""
+    """Keys act through the hub; the walk above tries each of its methods that a console can call."""
 
     def test_each_method_of_the_hub(self) -> None:
-        """A method that a console can call, and that may change something, has a method of the wire."""
+        """Each hub method that a console can call and that changes something has attempts above."""
         asked = {name: each.wire_name for name, each in operations(HubApi).items() if each.changes}
         assert {name for name, wired in asked.items() if not wired} == HERE
         assert {name for name in asked.values() if name and ATTEMPTS[name] is _nothing} == set()
 
 
 HERE = {"spawn_in"}
-"""Where agents run in this process; nothing of theirs."""
+"""Methods without a wire name: the one that runs agents in this process."""

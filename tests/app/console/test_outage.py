@@ -1,4 +1,4 @@
-"""A journal that cannot be written, said on every screen with what that means, until it is over."""
+"""A journal that cannot be written: every screen shows it, with the consequences, until it ends."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def stage(hub: FakeHub, permission: Permission | None = None) -> InterlockConsol
 
 
 def lines(app: InterlockConsole) -> str:
-    """The lines as they are shown on the top screen; empty without any."""
+    """Return the outage lines of the top screen, or an empty string."""
     found = app.screen.query(OutageLine)
     return found.first().render().plain if found else ""
 
@@ -64,7 +64,7 @@ class TestLines:
     async def test_name_the_cause_where_the_whole_error_does_not_fit(
         self, reason: str, cause: str
     ) -> None:
-        """The end of an error says what is wrong, not the address or the file."""
+        """The line shows the end of a long error, which names the cause, not the address or the file."""
         hub = FakeHub(*everyone(), now=NOW)
         hub.outage = JournalOutage(since=AWAY.since, kind="unwritable", reason=reason)
         app = stage(hub)
@@ -74,7 +74,7 @@ class TestLines:
 
     @pytest.mark.timeout(60)
     async def test_come_and_go(self) -> None:
-        """They come with the event, over a dialog too and above a freeze, and go when it is over."""
+        """The lines appear at the event, over a dialog and above a freeze, and disappear at its end."""
         hub = FakeHub(*everyone(), now=NOW)
         hub.show_freeze(FreezeRecord(by="ada", at=NOW))
         app = stage(hub)
@@ -91,14 +91,14 @@ class TestLines:
             for screen in app.screen_stack:
                 [outage], [freeze] = screen.query(OutageLine), screen.query(FreezeLine)
                 assert outage.region.y == 0
-                while freeze.region.y != outage.region.bottom:  # its class moves it with the next layout
+                while freeze.region.y != outage.region.bottom:  # the freeze moves at the next layout
                     await pilot.pause(0.01)
             hub.show_outage(None)
             await pilot.pause()
             assert not any(screen.query(OutageLine) for screen in app.screen_stack)
 
     async def test_for_who_only_looks(self) -> None:
-        """An operator who cannot approve reads that calls wait, and nothing of approvals."""
+        """For an operator who cannot approve, the lines do not mention approvals."""
         hub = FakeHub(*everyone(), now=NOW)
         hub.outage = AWAY
         app = stage(hub, Permission("look"))

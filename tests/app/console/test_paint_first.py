@@ -1,4 +1,4 @@
-"""The garbage collector while a request is on its way to the screen."""
+"""The garbage collector during the display of a new request."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from ..support.stage import stage
 
 @pytest.fixture(autouse=True)
 def unfrozen():
-    """What a load keeps from collections goes back to them."""
+    """Unfreeze the objects that a load has excluded from collection."""
     yield
     gc.unfreeze()
 
 
 class TestHolding:
-    """Held from a request to its paint, whatever else holds it."""
+    """The collector is off from a request to its paint, together with other reasons to switch it off."""
 
     def test_held_and_let_go(self) -> None:
-        """Off from the beginning to the end, of which there may be several."""
+        """The collector is off between `begin` and `end`; both may be called more than once."""
         paint = PaintFirst()
         paint.begin()
         paint.begin()
@@ -38,7 +38,7 @@ class TestHolding:
     @pytest.mark.slow
     @pytest.mark.parametrize("load_first", [True, False])
     def test_a_load_meanwhile(self, load_first: bool) -> None:
-        """Off until both a load and a paint have ended, whichever began first."""
+        """The collector is off until both a load and a paint have ended, in either order of begin."""
         paint, load = PaintFirst(), bulk_load()
         begin = [load.__enter__, paint.begin]
         end = [paint.end, lambda: load.__exit__(None, None, None)]
@@ -50,7 +50,7 @@ class TestHolding:
         assert gc.isenabled()
 
     def test_off_before(self) -> None:
-        """Whoever had switched it off keeps it off."""
+        """A collector that was off before the paint remains off."""
         gc.disable()
         try:
             paint = PaintFirst()
@@ -63,7 +63,7 @@ class TestHolding:
 
 class TestConsole:
     async def test_from_the_request_to_after_its_paint(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Approvals: off while a new request's dialog comes up, on again once the panes follow."""
+        """Approvals: the collector is off while a new request's dialog opens, and on after the panes."""
         seen: list[bool] = []
         present = DialogManager.present
 
@@ -85,7 +85,7 @@ class TestConsole:
 
     @pytest.mark.slow
     async def test_where_nothing_is_shown(self) -> None:
-        """Approvals: on again at once when what came does not open a dialog."""
+        """Approvals: the collector is on again if a new request does not open a dialog."""
         async with stage() as on:
             await on.open_dialog()
             on.hub.request(deploy_request(id="new", call_id="new"))
@@ -94,7 +94,7 @@ class TestConsole:
 
     @pytest.mark.slow
     async def test_a_console_that_ends_meanwhile(self) -> None:
-        """Approvals: a console that ends before the paint does not leave it off."""
+        """Approvals: a console that ends before the paint leaves the collector on."""
         async with stage() as on:
             on.app._paint_first.begin()
             assert not gc.isenabled()

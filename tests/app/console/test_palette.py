@@ -1,4 +1,4 @@
-"""The command palette has every action, and help every key with its name."""
+"""The command palette lists every action, and the help lists every key with its name."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from ..support.stage import stage
 from ..support.views import BY_NAME, Shown, showing
 
 HIDDEN = {
-    # What leads here, and what only a part of a screen can do that these views do not show.
+    # The key that opens the palette itself.
     "app.command_palette",
 }
 
 
 def check_palette(on: Shown) -> None:
-    """Each binding of the screen and its app that does something now is a command with its key."""
+    """Assert that each usable binding of the screen and the app is a command with its key."""
     screen = on.app.screen
     commands = {c.title.lower(): c.help for c in binding_commands(on.app, screen)}
     usable = [a for a in screen.active_bindings.values() if a.enabled]
-    # A key may be called otherwise where it does something else for what is shown.
+    # A key may have another name if it does something else for the current content.
     active = {a.binding.action: a.binding.description.lower() for a in usable}
     missing = [
         binding.id
@@ -51,7 +51,7 @@ def check_palette(on: Shown) -> None:
 
 class TestEveryAction:
     async def test_the_app_s_own(self) -> None:
-        """What the app can do is there from its first screen."""
+        """The palette has the app's own actions on the first screen."""
         async with stage() as on:
             titles = {c.title.lower() for c in on.app.get_system_commands(on.app.screen)}
             own = {b.description for b in bindings_of(type(on.app)) if not b.system and b.id}
@@ -61,13 +61,13 @@ class TestEveryAction:
 
 class TestDeciding:
     async def choose(self, app: App[None], title: str) -> None:
-        """Run a command as the palette does after it has closed."""
+        """Run a command as the palette does after it closes."""
         command = next(c for c in binding_commands(app, app.screen) if c.title == title)
         app.call_later(command.callback)
 
     @pytest.mark.slow
     async def test_a_decision_waits_until_the_dialog_is_awake(self) -> None:
-        """Choosing is deliberate, but the request must have been in view: it happens after the wait."""
+        """A decision from the palette takes effect only once the dialog has been in view long enough."""
         async with stage() as on:
             dialog = await on.open_dialog(awake=False)
             assert dialog.sleeps_for() > 0
@@ -83,7 +83,7 @@ class TestDeciding:
 
     @pytest.mark.slow
     async def test_it_is_for_the_request_it_was_chosen_for(self) -> None:
-        """Another request that came into the dialog meanwhile is not decided by it."""
+        """A decision from the palette does not apply to a request that replaces the chosen one."""
         async with stage(release_bot(), docs_writer()) as on:
             dialog = await on.open_dialog(awake=False)
             await self.choose(on.app, "Approve once")
@@ -95,7 +95,7 @@ class TestDeciding:
 
     @pytest.mark.slow
     async def test_nor_after_the_dialog_was_left(self) -> None:
-        """Closing the dialog takes the command back."""
+        """Closing the dialog cancels a decision from the palette."""
         async with stage() as on:
             await on.open_dialog(awake=False)
             await self.choose(on.app, "Approve once")
@@ -109,7 +109,7 @@ class TestDeciding:
 
 class TestHelp:
     async def test_every_key_with_the_name_to_write(self) -> None:
-        """`?` gives each binding's keys, name, id and explanation, so that a keymap can be written."""
+        """`?` lists each binding's keys, name and id, so that an operator can write a keymap."""
         async with stage() as on:
             rows = "\n".join(line.plain for b in help_for(on.app.screen)._blocks for line in b.lines(110))
             for active in on.app.screen.active_bindings.values():
@@ -121,7 +121,7 @@ class TestHelp:
 
     @pytest.mark.slow
     async def test_it_scrolls_at_80_columns(self, tmp_path: Path) -> None:
-        """Everything can be reached where it does not fit."""
+        """At 80 columns the help scrolls to its end."""
         async with showing(BY_NAME["help"], tmp_path, (80, 24)) as on:
             assert "EVERYWHERE" not in on.painted()
             await on.pilot.press("end")
@@ -131,7 +131,7 @@ class TestHelp:
 
     @pytest.mark.slow
     async def test_it_is_not_shown_over_itself(self) -> None:
-        """`?` in the help opens no second one."""
+        """`?` in the help opens no second help."""
         async with stage() as on:
             await on.press("question_mark")
             await on.settle()
@@ -144,7 +144,7 @@ class TestHelp:
 
     @pytest.mark.slow
     async def test_the_focused_part_comes_first(self) -> None:
-        """Here, this screen, everywhere."""
+        """The help lists the focused part, then the screen, then everything else."""
         async with stage() as on:
             assert isinstance(on.app.focused, BlockList)
             assert [b.key for b in help_for(on.app.screen)._blocks[:3]] == [

@@ -1,4 +1,4 @@
-"""A terminal of 80 columns and 24 lines shows on every screen what its user has to know."""
+"""At 80 columns and 24 lines every screen shows its essential text."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ NARROW: dict[str, tuple[str, ...]] = {
     "batch-deny": ("Reason for all", "enter deny all", "esc go back"),
     "fatigue": ("60 requests", "93 % approved", "edited denied", "? help"),
 }
-"""What panels that decide say on 60 columns, and what stands in a table's last one."""
+"""Required texts at 60 columns: those of panels that decide, and a table's last column."""
 
 
 @pytest.mark.slow
@@ -169,7 +169,7 @@ class TestAt60Columns:
     async def test_nothing_essential_is_cut_off(
         self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """What is decided, and the ways to decide it or to leave, are in view."""
+        """The subject of a decision and the keys to decide or leave are visible."""
         monkeypatch.chdir(tmp_path)
         async with showing(BY_NAME[name], tmp_path, (60, 24)) as on:
             text = on.painted()
@@ -180,7 +180,7 @@ class TestAt60Columns:
 
 
 def check_size(on: Shown, name: str) -> None:
-    """What a screen is for, and the way to act and to leave, is in view on 80 columns and 24 lines."""
+    """Assert that a screen's essential texts and keys are visible at 80 columns and 24 lines."""
     text = on.painted()
     lines = text.split("\n")
     assert [part for part in ESSENTIAL.get(name, ()) if part not in text] == [], text
@@ -195,5 +195,5 @@ def check_size(on: Shown, name: str) -> None:
 
 class TestAt80By24:
     def test_the_list_is_of_views(self) -> None:
-        """Every name above is one of a view."""
+        """Every name in the list above is the name of a view."""
         assert set(ESSENTIAL) <= set(NAMES)

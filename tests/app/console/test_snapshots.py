@@ -1,4 +1,4 @@
-"""What the console looks like, with fixed sessions and a clock that stands still."""
+"""Snapshots of the console with fixed sessions and a fixed clock."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def console(*, long_command: bool = False) -> App[None]:
 
 
 def keys(*pressed: str) -> Callable[[Pilot[None]], object]:
-    """Type and let the screen settle."""
+    """Press keys and wait for the screen."""
 
     async def run(pilot: Pilot[None]) -> None:
         await pilot.pause()
@@ -47,24 +47,24 @@ def keys(*pressed: str) -> Callable[[Pilot[None]], object]:
 class TestLooks:
     @pytest.mark.variants
     def test_live(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """The live screen, wide and in panes."""
+        """The live screen, in full width and in panes."""
         assert snap_compare(console(), terminal_size=size, run_before=keys())
 
     @pytest.mark.slow
     def test_approval(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """The dialog over it, keys asleep, a long command folded in its middle."""
+        """The dialog over the live screen, with locked keys and the middle of a long command folded."""
         app = console(long_command=True)
         assert snap_compare(app, terminal_size=size, run_before=keys("a"))
 
     @pytest.mark.slow
     def test_nets(self, snap_compare: Compare, size: tuple[int, int]) -> None:
-        """The nets with their places, tokens and what comes next."""
+        """The nets with their places, tokens and next transitions."""
         assert snap_compare(console(), terminal_size=size, run_before=keys("alt+3"))
 
 
 @pytest.mark.slow
 def test_outage(snap_compare: Compare) -> None:
-    """The two lines above a screen at 80 columns while nothing can be recorded."""
+    """The two lines at the top of a screen of 80 columns while the journal cannot be written."""
     hub = FakeHub(*everyone(), now=NOW)
     hub.outage = JournalOutage(since=NOW - timedelta(seconds=47), kind="unreachable", reason="no answer")
     app = InterlockConsole(hub, operator="maria", clock=lambda: NOW, monotonic=lambda: 0.0)
@@ -74,5 +74,5 @@ def test_outage(snap_compare: Compare) -> None:
 
 @pytest.mark.slow
 def test_picture_of_a_net(snap_compare: Compare) -> None:
-    """Places as circles, transitions as bars, the enabled ones bright."""
+    """A net with places as circles, transitions as bars and enabled transitions bright."""
     assert snap_compare(console(), terminal_size=(80, 24), run_before=keys("alt+3", "down", "enter"))

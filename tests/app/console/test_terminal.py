@@ -16,7 +16,7 @@ from ...bench.terminal import Terminal
 
 class TestDemo:
     def test_stopped_approved_and_left(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """`interlock demo` paints the agent's block, takes one key for the deploy, and leaves cleanly."""
+        """`interlock demo` shows the block, takes one key for the deploy, and exits cleanly."""
         database = tmp_path / "demo.db"
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         command = [sys.executable, "-m", "interlock.app.cli", "demo", "--db", str(database), "--as", "me"]

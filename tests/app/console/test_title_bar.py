@@ -1,4 +1,4 @@
-"""The title bar: screens with the digits that go there, in every size, and where a digit is text."""
+"""The title bar: screens with their digits at every size, and fields where a digit is text."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def bar_of(app: InterlockConsole | HistoryConsole) -> Content:
 
 
 def current(line: Content) -> list[str]:
-    """The parts of the line that are reversed, those that count requests aside."""
+    """Return the reversed parts of the line, except the count of requests."""
     parts = [line.plain[span.start : span.end] for span in line.spans if "reverse" in str(span.style)]
     return [part.strip() for part in parts if "waiting" not in part]
 
@@ -83,12 +83,12 @@ async def open_replay(on: Stage) -> None:
 
 
 class TestDigits:
-    """A digit goes to its screen from every screen that is no dialog."""
+    """A digit opens its screen from every screen except dialogs."""
 
     @pytest.mark.parametrize("start", range(len(KINDS)), ids=SCREENS)
     @pytest.mark.variants
     async def test_from_each_to_each(self, start: int) -> None:
-        """From each of the five screens each of them is one key away, and the bar says which it is."""
+        """One key leads from each of the five screens to each; the bar marks the current one."""
         async with stage() as on:
             for digit, (name, kind) in enumerate(zip(SCREENS, KINDS, strict=True), 1):
                 await on.press(str(start + 1))
@@ -102,7 +102,7 @@ class TestDigits:
 
     @pytest.mark.slow
     async def test_there_is_one_of_each(self) -> None:
-        """However often digits are pressed, each screen is open once at most; 1 leaves all others."""
+        """Each screen is open at most once after many digits; 1 closes all others."""
         async with stage() as on:
             await on.press(*"2345432254")
             await on.settle()
@@ -114,7 +114,7 @@ class TestDigits:
 
     @pytest.mark.slow
     async def test_letters_go_there_too(self) -> None:
-        """`v`, `h`, `R` and `Q` go where they went."""
+        """`v`, `h`, `R` and `Q` open the same screens."""
         async with stage() as on:
             on.hub.request(everyone()[0].approvals["ap1"].model_copy(update={"id": "ap2"}))
             await on.settle()
@@ -130,7 +130,7 @@ class TestDigits:
 
     @pytest.mark.slow
     async def test_from_a_replay(self) -> None:
-        """In a replay digits leave it; its panes have keys with alt."""
+        """In a replay digits open screens, and alt with a digit selects a pane."""
         for digit, kind in enumerate(KINDS, 1):
             async with stage() as on:
                 await open_replay(on)
@@ -144,7 +144,7 @@ class TestDigits:
 
     @pytest.mark.slow
     async def test_from_a_screen_below_a_place(self) -> None:
-        """From backtests, approval statistics and suggestions, too."""
+        """Digits also work from backtests, approval statistics and suggestions."""
         for keys, name in (("b", "backtest"), (("2", "f"), "approvals"), (("2", "p"), "suggestions")):
             async with stage() as on:
                 await on.press(*keys)
@@ -157,7 +157,7 @@ class TestDigits:
                 assert isinstance(on.app.screen, RulesScreen)
 
     async def test_with_nothing_that_waits(self) -> None:
-        """The table of what waits is reached also while it is empty, and says so."""
+        """The triage screen also opens without a waiting request, and says that none waits."""
         async with stage(*everyone()[1:]) as on:
             await on.press("5")
             await on.until(NOTHING_WAITS)
@@ -168,7 +168,7 @@ class TestDigits:
 
     @pytest.mark.slow
     async def test_by_mouse(self) -> None:
-        """Each name is clicked, digit and word, from each screen."""
+        """A click on each name, or on a digit, opens the screen."""
         async with stage() as on:
             for name, kind in [*zip(SCREENS[1:], KINDS[1:], strict=True), ("live", LiveScreen)]:
                 await on.pilot.click(ScreenBar, offset=(title(on).index(name), 0))
@@ -180,10 +180,10 @@ class TestDigits:
 
 
 class TestElsewhere:
-    """Digits go nowhere as text, and while a dialog is open."""
+    """Digits do not change the screen in a text field or a dialog."""
 
     async def test_in_the_approval_dialog(self) -> None:
-        """The dialog stays, nothing is decided, and what it covers stays."""
+        """The dialog remains open, without a decision or a new screen."""
         async with stage() as on:
             dialog = await on.open_dialog()
             await on.press(*"12345")
@@ -195,7 +195,7 @@ class TestElsewhere:
     @pytest.mark.variants
     @pytest.mark.parametrize("key", ["question_mark", "n", "ctrl+x", "s", "ctrl+p"])
     async def test_in_other_dialogs(self, key: str) -> None:
-        """Help, switched nets, a question, a form and the palette keep their digits."""
+        """Help, nets, a question, a form and the palette remain open after digits."""
         async with stage() as on:
             await on.press(key)
             await on.settle()
@@ -206,7 +206,7 @@ class TestElsewhere:
             assert on.app.screen is panel
 
     async def test_while_speaking_to_an_agent(self) -> None:
-        """Digits typed for an agent are text, also when the line has lost the keys."""
+        """Digits typed in a message to an agent are text."""
         async with stage() as on:
             await on.press("i", *"wait 23")
             await on.settle()
@@ -223,7 +223,7 @@ class TestElsewhere:
     async def test_while_a_filter_is_typed(
         self, monkeypatch: pytest.MonkeyPatch, screen: str, opens: str, field: str | None
     ) -> None:
-        """Digits are part of a filter or a file's name; once it is entered they go to screens."""
+        """Digits typed in a filter or a file's name are text."""
         async with stage() as on:
             monkeypatch.setattr(on.hub, "history", Source(SESSIONS).history)
             await on.press(screen)
@@ -241,7 +241,7 @@ class TestElsewhere:
 
     @pytest.mark.slow
     async def test_in_a_field_of_a_screen(self) -> None:
-        """Rules files to judge by may have digits in their names."""
+        """Digits typed in the backtest's field for rule files are text."""
         async with stage() as on:
             await on.press("b")
             await on.settle()
@@ -257,10 +257,10 @@ class TestElsewhere:
 
 
 class TestPanes:
-    """The panes of the live screen have keys with alt."""
+    """Alt with a digit selects a pane of the live screen."""
 
     async def test_bring_panes_forward(self) -> None:
-        """`alt+1` to `alt+5` go to the panes; the tabs of a narrow screen say so."""
+        """`alt+1` to `alt+5` focus the panes; the tabs of a narrow screen show these keys."""
         async with stage(size=(80, 24)) as on:
             assert "alt+1 … alt+5" in on.painted().split("\n")[1]
             for number, pane in enumerate(("sessions", "transcript", "nets", "pending", "waiting"), 1):
@@ -273,7 +273,7 @@ class TestPanes:
     @pytest.mark.slow
     @pytest.mark.parametrize("start", ["live", "replay"])
     async def test_as_a_terminal_sends_them(self, start: str) -> None:
-        """Escape and a digit, which is what most terminals send for alt and that digit, works as well."""
+        """Escape followed by a digit, as most terminals send alt and a digit, selects the pane too."""
         async with stage(size=(80, 24)) as on:
             if start == "replay":
                 await open_replay(on)
@@ -287,7 +287,7 @@ class TestPanes:
 
     @pytest.mark.slow
     async def test_keys_of_ones_own(self) -> None:
-        """Whoever wants the digits for panes has them, and other keys for the screens."""
+        """An operator can configure digits for panes and other keys for the screens."""
         chosen = {"live.pane-waiting": "5", "app.triage": "f6", "app.decisions": "f7"}
         hub = FakeHub(*everyone(), now=NOW)
         app = InterlockConsole(
@@ -309,13 +309,13 @@ class TestPanes:
 
 
 class TestSizes:
-    """Names of the screens stay readable; the rest of the line is shortened before."""
+    """The names of the screens remain readable; other parts of the line are shortened first."""
 
     @pytest.mark.variants
     @pytest.mark.parametrize("waiting", [True, False], ids=["waiting", "none"])
     @pytest.mark.parametrize("width", [80, 100, 120, 200])
     async def test_with_a_server(self, width: int, waiting: bool) -> None:
-        """From 80 columns on all names are there, what waits, and the server."""
+        """From 80 columns the bar has all names, the count of requests and the server's address."""
         app = server_console(waiting=waiting)
         async with app.run_test(size=(width, 24)) as pilot:
             await pilot.pause(0.1)
@@ -328,7 +328,7 @@ class TestSizes:
     @pytest.mark.variants
     @pytest.mark.parametrize("rights", ["look", "decide"])
     async def test_with_limited_rights(self, rights: Rights) -> None:
-        """At 80 columns the server's address gives way to what the console may do."""
+        """At 80 columns the bar has all names, the count of requests and the console's rights."""
         app = server_console(rights=rights)
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause(0.1)
@@ -339,7 +339,7 @@ class TestSizes:
 
     @pytest.mark.slow
     async def test_with_a_long_name(self) -> None:
-        """A long operator's name loses its end before a screen loses its name."""
+        """A long operator's name is shortened before the names of the screens."""
         hub = FakeHub(*everyone(), now=NOW)
         app = InterlockConsole(hub, operator="maria-magdalena.of-operations@example.org")
         async with app.run_test(size=(80, 24)) as pilot:
@@ -352,7 +352,7 @@ class TestSizes:
     @pytest.mark.variants
     @pytest.mark.parametrize("server", [True, False], ids=["server", "here"])
     async def test_at_sixty_columns(self, server: bool) -> None:
-        """The digits, and the name of the screen that is shown."""
+        """The bar has the digits, and only the current screen's name."""
         app = (
             server_console() if server else InterlockConsole(FakeHub(*everyone(), now=NOW), operator="m")
         )
@@ -370,13 +370,13 @@ class TestSizes:
     @pytest.mark.variants
     @pytest.mark.parametrize("width", [20, 30, 40])
     async def test_tiny(self, width: int) -> None:
-        """The count of what waits is never dropped."""
+        """The bar always shows the count of waiting requests."""
         async with stage(size=(width, 12)) as on:
             assert "1 waiting" in title(on)
 
     @pytest.mark.slow
     async def test_names_keep_their_cells(self) -> None:
-        """On a wide terminal nothing moves when another screen is shown."""
+        """On a wide terminal the names have the same position on every screen."""
         async with stage() as on:
             found: set[int] = set()
             for digit in "12345":
@@ -387,10 +387,10 @@ class TestSizes:
 
 
 class TestMark:
-    """The screen that is shown is told by more than a colour."""
+    """A mark other than colour identifies the current screen."""
 
     async def test_without_colours(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Without colours it is reversed and bold on the terminal."""
+        """Without colours the current screen is reversed."""
         monkeypatch.setenv("NO_COLOR", "1")
         async with stage() as on:
             await on.press("2")
@@ -401,7 +401,7 @@ class TestMark:
 
     @pytest.mark.slow
     async def test_in_ascii(self) -> None:
-        """In ASCII it stands between brackets, with no cell more."""
+        """In ASCII brackets mark the current screen without additional width."""
         app = InterlockConsole(
             FakeHub(*everyone(), now=NOW), operator="maria", appearance=Appearance(ascii_only=True)
         )
@@ -417,10 +417,10 @@ class TestMark:
 
 
 class TestRecorded:
-    """A console of what is recorded has the screens that it can show, under the same digits."""
+    """A console of recorded sessions keeps the digits of the screens that it has."""
 
     async def test_history(self) -> None:
-        """`interlock history`: no live screen, no table of what waits."""
+        """`interlock history` has no live, decisions or triage screen."""
         app = HistoryConsole(Source(SESSIONS))
         async with app.run_test(size=(80, 24)) as pilot:
             await pilot.pause(0.1)
@@ -437,10 +437,10 @@ class TestRecorded:
 
 
 class TestSaid:
-    """Help and palette name the digits."""
+    """Help and palette list the digits."""
 
     async def test_help(self) -> None:
-        """Help lists each with its name for `[keys]`."""
+        """Help lists each digit with its id for `[keys]`."""
         async with stage(size=(120, 60)) as on:
             await on.press("question_mark")
             await on.settle()
@@ -454,7 +454,7 @@ class TestSaid:
                 assert f"{digit}            {named}" in row
 
     async def test_palette(self) -> None:
-        """The palette has one entry for each, with digit and letter."""
+        """The palette has one entry per screen with its digit and letter."""
         async with stage() as on:
             commands = {each.title: each.help for each in on.app.get_system_commands(on.app.screen)}
             assert commands["Live"].startswith("1 · ")

@@ -1,4 +1,4 @@
-"""Bytes that the console writes: each paint of the live screen writes only what changed."""
+"""Output of the console: each paint of the live screen writes only the changes."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ..support.stage import everyone
 
 SECONDS = 10
 IDLE, BUSY = 1_000, 3_000
-"""Bytes a second with nothing to do, and with 30 requests that wait."""
+"""Limits in bytes per second: without activity, and with 30 waiting requests."""
 
 
 class WrittenDriver(HeadlessDriver):
-    """A driver that keeps what is written to its terminal."""
+    """A driver that records its terminal output."""
 
     def __init__(self, *args: object, **options: object) -> None:
         super().__init__(*args, **options)  # type: ignore[arg-type]
@@ -43,14 +43,14 @@ class WrittenDriver(HeadlessDriver):
 
 @dataclass
 class Counted:
-    """A console whose clock stands still until a test moves it."""
+    """A console whose clock advances only through the test."""
 
     pilot: Pilot[None]
     app: InterlockConsole
     times: list[datetime] = field(default_factory=list[datetime])
 
     async def bytes_of(self, seconds: int) -> int:
-        """Bytes written while so many seconds pass, each with the live screen's paints."""
+        """Return the bytes written in a number of seconds, with five paints in each."""
         driver = self.app._driver
         assert isinstance(driver, WrittenDriver)
         live = self.app.screen
@@ -89,14 +89,14 @@ async def counted(monkeypatch: pytest.MonkeyPatch, *states: SessionState) -> Asy
 
 class TestTraffic:
     async def test_nothing_to_do(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Sessions that neither run nor wait cost next to nothing, however often they are painted."""
+        """A finished session causes almost no output, even with many paints."""
         [done] = [state for state in everyone() if state.status == "done"]
         async with counted(monkeypatch, done) as console:
             assert await console.bytes_of(SECONDS) <= IDLE * SECONDS
 
     @pytest.mark.slow
     async def test_thirty_requests(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Of a queue whose ages and deadlines all change each second only their digits are written."""
+        """For 30 requests whose age and deadline change each second, the output stays below the limit."""
         waiting = [asks(n, expires=NOW + timedelta(minutes=9)) for n in range(30)]
         async with counted(monkeypatch, asking(*waiting)) as console:
             written = await console.bytes_of(SECONDS)
@@ -104,7 +104,7 @@ class TestTraffic:
 
     @pytest.mark.slow
     async def test_a_lent_terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """After another program had the terminal everything is written again."""
+        """After another program has used the terminal, the console writes the whole screen again."""
         async with counted(monkeypatch, *everyone()) as console:
             driver = console.app._driver
             assert isinstance(driver, WrittenDriver)

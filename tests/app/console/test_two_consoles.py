@@ -1,4 +1,4 @@
-"""Two operators, each in a console of their own, with the same request before them."""
+"""Two operators, each at their own console, with the same request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SESSION = "one"
 
 
 class Seat:
-    """An operator before a console."""
+    """An operator at a console."""
 
     def __init__(self, hub: Hub, operator: str) -> None:
         self.operator = operator
@@ -40,7 +40,7 @@ class Seat:
         return self.app.screen if isinstance(self.app.screen, ApprovalScreen) else None
 
     async def until(self, holds: Callable[[], object], look: float = 0.005) -> None:
-        """Let everybody go on until `holds`, looking every so many seconds."""
+        """Wait until `holds` is true, with a check every `look` seconds."""
         for _ in range(round(15 / look)):
             if holds():
                 return
@@ -48,11 +48,11 @@ class Seat:
         raise AssertionError(f"it did not happen for {self.operator}:\n{self.painted()}")
 
     async def shows(self, text: str) -> None:
-        # To paint all of a screen takes its time, which whoever is waited for needs.
+        # To paint a whole screen costs time that the other console needs.
         await self.until(lambda: text in self.painted(), 0.03)
 
     async def reads(self, request: str) -> None:
-        """The dialog is about this request, and its keys are awake."""
+        """Wait until the dialog shows this request and its keys are unlocked."""
         await self.until(lambda: self.dialog is not None and self.dialog.request.id == request)
         await self.until(lambda: self.dialog is not None and self.dialog._shown_at is not None)
         self.seconds += 1.0
@@ -64,7 +64,7 @@ class Seat:
         self.app.post_message(events.Key(key, key if len(key) == 1 else None))
 
     async def leaves(self) -> None:
-        """Close the dialog, if it has not closed by itself, once nothing is being decided in it."""
+        """Close the dialog, if it is still open, once it has no decision in progress."""
         await self.pilot.pause()
         while self.dialog is not None:
             await self.until(lambda: self.dialog is None or not self.dialog.deciding)
@@ -76,7 +76,7 @@ class Seat:
 
 
 class Shop:
-    """An agent that deploys once whenever it is told to go, and what really ran."""
+    """An agent that deploys once per message, and the list of calls that ran."""
 
     def __init__(self, hub: Hub, rules: str) -> None:
         self.hub = hub
@@ -98,7 +98,7 @@ class Shop:
         await self.hub.open_session(agent, SessionConfig(registry, by="mia"), session_id=SESSION)
 
     async def ask(self) -> str:
-        """Have it deploy; the request that comes of it."""
+        """Make the agent deploy, and return the id of its request."""
         await self.hub.send(SESSION, "go", by="mia")
         async with asyncio.timeout(20):
             while not (waiting := await self.hub.approvals()):  # noqa: ASYNC110
@@ -127,8 +127,8 @@ async def two_consoles(tmp_path: Path, rules: str) -> AsyncIterator[tuple[Shop, 
 @pytest.mark.slow
 class TestRace:
     async def test_one_of_two_decides(self, tmp_path: Path) -> None:
-        """Both press approve at the same moment: one decision is in the journal and one call runs; the
-        other console says who decided, and its key does nothing any more."""
+        """Both press approve at once: the journal has one decision, and one call runs. The other console
+        names who decided, and its key has no further effect."""
         random = Random(6)
         async with two_consoles(tmp_path, "require human-approval before deploy") as (shop, seats):
             won: list[str] = []
@@ -157,7 +157,7 @@ class TestRace:
         assert shop.ran == [f"deploy {number}" for number in range(ROUNDS)]
 
     async def test_approve_against_deny(self, tmp_path: Path) -> None:
-        """One approves while the other denies: whoever comes first decides alone."""
+        """With one approval and one denial at once, only the first decision counts."""
         async with two_consoles(tmp_path, "require human-approval before deploy") as (shop, seats):
             ada, ben = seats
             for number in range(RACES):
@@ -187,7 +187,7 @@ class TestRace:
         assert len(shop.ran) == approved
 
     async def test_two_of_two_approve(self, tmp_path: Path) -> None:
-        """Where two people must approve, two who press at once are the two, each counted once."""
+        """If a call requires two approvers, two who press at once both count, each once."""
         async with two_consoles(tmp_path, "require 2 human-approvals before deploy") as (shop, seats):
             for number in range(RACES):
                 request = await shop.ask()

@@ -1,4 +1,4 @@
-"""Sessions of agents that speak ACP, continued from the console: an operator is told what to type."""
+"""Sessions of agents that speak ACP: the console names the command that continues them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ WORKDIR = "/srv/it's a project"
 
 @pytest.fixture
 async def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A recorded session of such an agent, in the journal of `real_console`."""
+    """A recorded session of an ACP agent, in the journal of `real_console`."""
     monkeypatch.chdir(tmp_path)
     hub = Hub.open(Path("run.db"))
     agent = ExternalAgent(name="scripted", workdir=WORKDIR, source={acp_agent.SOURCE: "known-as-this"})
@@ -39,7 +39,7 @@ class TestConsole:
     @pytest.mark.slow
     @pytest.mark.parametrize("where", ["history", "replay"])
     async def test_tells_the_command(self, tmp_path: Path, session: str, where: str) -> None:
-        """`c` asks nothing and starts nothing: what has to be typed is shown, and copied by `c`."""
+        """`c` shows the command without a question and starts no agent; a second `c` copies it."""
         async with real_console() as on:
             await on.pilot.press("h")
             await on.until(session)
@@ -59,7 +59,7 @@ class TestConsole:
         assert (args.rules, args.agent, args.labels) == (["FILES"], ["COMMAND"], ["ci"])
 
     async def test_on_a_server(self, session: str) -> None:
-        """A console elsewhere says where the command has to be run, and names no file of this machine."""
+        """A console of a server names the machine for the command, and no file of its own machine."""
         async with real_console() as on:
             there = SimpleNamespace(server="hub.example", recorded=on.app.hub.recorded)
             await tell_command(on.app, there, session)  # type: ignore[arg-type]
@@ -69,14 +69,14 @@ class TestConsole:
 
 class TestGoingOn:
     async def test_without_a_console(self, session: str) -> None:
-        """`interlock resume`, and a server that is asked to, say the same."""
+        """`interlock resume` and a server's resume raise an error with the same command."""
         hub = Hub.open(Path("run.db"))
         with pytest.raises(AgentSpecError, match=f"interlock acp --resume {session} --cwd .* -- COMMAND"):
             await resume_or_branch(hub, session, "mia")
         await hub.close()
 
     async def test_what_cannot_be_seen_is_left_out(self, session: str) -> None:
-        """Nobody pastes what an agent hides in its name or a path."""
+        """The command leaves out a session id, workdir or label with invisible characters."""
         hub = Hub.open(Path("run.db"))
         [opened, *_] = await hub.recorded(session)
         await hub.close()
@@ -94,5 +94,5 @@ class TestGoingOn:
             )
 
     def test_known_as_the_record_has_it(self) -> None:
-        """The engine's own word for it, which is not imported: its library may not be there."""
+        """The copy of the engine's constant is equal; its module needs an optional library."""
         assert SOURCE == acp_agent.SOURCE

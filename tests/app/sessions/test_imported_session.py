@@ -1,4 +1,4 @@
-"""Sessions that were imported: a forged record chooses no code, no address, no rules and no mode."""
+"""Imported sessions: a forged record determines no code, address, rules or mode."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ SESSION = "forged-1"
 
 @pytest.fixture(autouse=True)
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with a module that leaves a mark where it is imported, and rules of one's own."""
+    """A directory with a module that leaves a mark on import, and with the operator's own rules."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / "evil.py").write_text(EVIL)
     (tmp_path / "evil.rules").write_text("allow unclear bash\n")
@@ -45,13 +45,13 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def interlock(here: Path, *line: str) -> subprocess.CompletedProcess[str]:
-    """One command with the user's key in its environment, on the journal of this test."""
+    """Run one command on the journal of this test, with the user's key in its environment."""
     env = {"PATH": "/usr/bin:/bin", "HOME": str(here), "OPENAI_API_KEY": "the-users-key"}
     return command(here, *line, "--db", "run.db", env=env)
 
 
 def claims(here: Path, catcher: OpenAIServer) -> dict[str, object]:
-    """What the forged record says of how its agent is made."""
+    """Return a forged description of how the agent is made."""
     return {
         "model": "openai/m",
         "api_base": catcher.base_url,
@@ -64,7 +64,7 @@ def claims(here: Path, catcher: OpenAIServer) -> dict[str, object]:
 
 
 def taken_in(here: Path, source: dict[str, object] | None, **fields: object) -> None:
-    """Import a forged export whose chain is whole; it says that it was started from `source`."""
+    """Import a forged export with an intact chain and the given `source`."""
     bodies: list[EventBody] = [
         opening(block("bash"), active=[], mode="shadow", source=source, **fields),
         SessionStatus(status="running"),
@@ -80,7 +80,7 @@ def taken_in(here: Path, source: dict[str, object] | None, **fields: object) -> 
 
 
 def untouched(here: Path, catcher: OpenAIServer) -> bool:
-    """Whether nothing of the record was imported, and nobody got the key."""
+    """Tell whether the record's module was not imported and the record's address got no request."""
     return not (here / "imported").exists() and catcher.requests == []
 
 
@@ -88,7 +88,7 @@ class TestResume:
     @pytest.mark.variants
     @pytest.mark.parametrize("at", [(), ("--at", "4")])
     def test_takes_nothing_from_the_record(self, here: Path, at: tuple[str, ...]) -> None:
-        """What the record says is shown, with the remedy; no module is imported and no key is sent."""
+        """The error shows the record's settings and the remedy; no module is imported, no key sent."""
         with OpenAIServer([says("caught")]) as catcher:
             said = claims(here, catcher)
             taken_in(here, said)
@@ -105,7 +105,7 @@ class TestResume:
 
     @pytest.mark.slow
     def test_no_agent_of_a_module(self, here: Path) -> None:
-        """A module that is to bring the agent is as little imported."""
+        """A module that the record names for the agent is not imported either."""
         with OpenAIServer([]) as catcher:
             taken_in(here, {"agent": "evil:agent", "import_from": [str(here)]})
             done = interlock(here, "resume", SESSION, "go on", "--headless")
@@ -114,7 +114,7 @@ class TestResume:
 
     @pytest.mark.slow
     def test_goes_on_with_what_is_named(self, here: Path) -> None:
-        """The conversation goes to the model of the line, under its rules, in enforce mode."""
+        """The conversation continues with the command line's model and rules, in enforce mode."""
         calls = [begins_call(0, "c9", "bash", '{"command": "touch ran"}'), *ends("tool_calls")]
         with OpenAIServer([]) as catcher, OpenAIServer([calls, says("I may not.")]) as server:
             taken_in(here, claims(here, catcher))
@@ -149,7 +149,7 @@ class TestResume:
 
     @pytest.mark.slow
     def test_options_alone(self, here: Path) -> None:
-        """Model, address, rules and mode on the line; another journal's record does not fill the rest."""
+        """Options set model, address and rules; the record does not supply the remaining settings."""
         with OpenAIServer([]) as catcher, OpenAIServer([says("Fine.")]) as server:
             taken_in(here, claims(here, catcher))
             line = (
@@ -172,7 +172,7 @@ class TestResume:
 
     @pytest.mark.slow
     def test_again_once_it_went_on(self, here: Path) -> None:
-        """What is in the record stays a forger's, also after somebody went on with it."""
+        """The settings of an imported record remain unused after the session has been continued once."""
         with OpenAIServer([says("caught")]) as catcher, OpenAIServer([says("Fine.")]) as server:
             taken_in(here, claims(here, catcher))
             named = ("--model", "openai/mine", "--rules", "mine.rules", "--api-base", server.base_url)
@@ -181,7 +181,7 @@ class TestResume:
             assert untouched(here, catcher)
 
     def test_only_of_imported_ones(self, here: Path) -> None:
-        """What this journal recorded goes on as it says: an option that would not count is refused."""
+        """For a session that this journal recorded, an option without effect is refused."""
         recorded_at(here / "run.db", NOW, "own-1", opening(block("bash"), source={"model": "openai/m"}))
         done = interlock(here, "resume", "own-1", "Go", "--headless", "--model", "openai/x")
         assert done.returncode == 2
@@ -192,7 +192,7 @@ class TestOtherWays:
     @pytest.mark.variants
     @pytest.mark.parametrize("line", [("flow", "resume"), ("resume",)])
     def test_a_run_of_a_flow(self, here: Path, line: tuple[str, ...]) -> None:
-        """What its steps found was found elsewhere: it does not go on, and its class is not imported."""
+        """An imported flow cannot be resumed, and its class is not imported."""
         source = {"flow": "evil:Evil", "workdir": "/", "import_from": [str(here)]}
         taken_in(here, source, kind="flow")
         done = interlock(here, *line, SESSION, "--headless")
@@ -203,7 +203,7 @@ class TestOtherWays:
 
     @pytest.mark.slow
     def test_an_agent_that_speaks_acp(self, here: Path) -> None:
-        """Nobody is told to go on with an agent's session because a file names it."""
+        """An imported session of an ACP agent cannot be resumed, and the error does not suggest it."""
         taken_in(here, {"acp": "another-session"}, kind="outside")
         done = interlock(here, "resume", SESSION, "--headless")
         assert (done.returncode, "--resume" in done.stderr) == (2, False)
@@ -217,7 +217,7 @@ class TestOtherWays:
 
     @pytest.mark.slow
     async def test_a_server(self, here: Path) -> None:
-        """A console that is connected reads what the record says, and the server makes nothing of it."""
+        """A server refuses to resume the session; its error shows the record's settings."""
         with OpenAIServer([]) as catcher:
             taken_in(here, claims(here, catcher))
             hub = Hub.open(here / "run.db")
@@ -232,7 +232,7 @@ class TestOtherWays:
     @pytest.mark.slow
     @pytest.mark.parametrize("where", ["history", "replay"])
     async def test_the_console(self, here: Path, where: str) -> None:
-        """Its dialog shows what the record says and a command to complete; nothing goes on by itself."""
+        """The dialog shows the record's settings and a command to complete; no session starts."""
         with OpenAIServer([]) as catcher:
             taken_in(here, claims(here, catcher))
             async with real_console() as on:

@@ -1,4 +1,4 @@
-"""The values of the statement that appends: PostgreSQL reads in its arrays what was to be written."""
+"""The values of the append statement: PostgreSQL reads the same values from its arrays."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TestLaw:
     def test_columns_are_read_as_they_were(
         self, postgresql: PostgresLocation, columns: list[tuple[str, list[Any]]]
     ) -> None:
-        """Quotes, backslashes, the word NULL and nothing at all come back as what they were."""
+        """Quotes, backslashes, the word NULL, empty strings and nulls are read back unchanged."""
         connection = connect(postgresql)
         try:
             arrays = ", ".join(f"%(c{at})s::{kind}[]" for at, (kind, _) in enumerate(columns))
@@ -46,13 +46,13 @@ class TestLaw:
         assert list(found) == [values for _, values in columns]
 
     def test_every_type_is_tried(self) -> None:
-        """A new type of column has to be among the examples."""
+        """The examples include every type of column."""
         assert _ELEMENT.keys() == VALUES.keys()
 
 
 class TestUnstorable:
     @pytest.mark.parametrize("values", [("a\0b",), ("a", "b\0"), ("\0", None)])
     def test_its_place_is_kept(self, values: tuple[str | None, ...]) -> None:
-        """The character that the database does not store is no end of a value."""
+        """NUL in a value, which the database does not store, does not split the value."""
         elements = ["NULL" if each is None else f'"{each}"' for each in values]
         assert _elements("text", values) == ",".join(elements)

@@ -1,4 +1,4 @@
-"""The bell between servers: the others hear it, also after its connections were ended, or died."""
+"""The bell between servers: the others hear it, even after its connections were ended or stalled."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ PROCESS = "SELECT pid FROM pg_stat_activity WHERE application_name = ?"
 
 
 class Heard:
-    """A bell that notes that it was heard."""
+    """A bell that records its rings."""
 
     def __init__(self, location: PostgresLocation) -> None:
         self.rung = threading.Event()
         self.bell = Bell(location, self.rung.set)
 
     def hears(self) -> bool:
-        """Ring at another bell's rope; true once this one is heard."""
+        """Ring another bell; return whether this one hears it."""
         self.rung.clear()
         other = Bell(self.bell._location, lambda: None)
         try:
@@ -50,37 +50,37 @@ def heard(postgresql: PostgresLocation) -> Iterator[Heard]:
 
 @contextmanager
 def bells(location: PostgresLocation, number: int) -> Generator[list[tuple[Bell, Callable[[], int]]]]:
-    """Bells that listen, each with the number of times that its server looked since."""
+    """Listening bells, each with the number of looks by its server since then."""
     with ExitStack() as stack:
         found: list[tuple[Bell, Callable[[], int]]] = []
         for _ in range(number):
             looks: list[None] = []
             bell = Bell(location, lambda looks=looks: looks.append(None))
             stack.callback(bell.close)
-            wait_for(lambda looks=looks: len(looks) == 1)  # what rang before it listened
+            wait_for(lambda looks=looks: len(looks) == 1)  # rings before it listened
             found.append((bell, lambda looks=looks: len(looks) - 1))
         yield found
 
 
 class TestRing:
     def test_has_the_others_look(self, postgresql: PostgresLocation) -> None:
-        """Each of the other servers looks."""
+        """Each of the other servers looks for news."""
         with bells(postgresql, 3) as [(bell, _), (_, second), (_, third)]:
             bell.ring()
             wait_for(lambda: second() == third() == 1)
 
     def test_is_no_news_to_who_rings(self, postgresql: PostgresLocation) -> None:
-        """A server under load would look for nothing after each of its own batches."""
+        """A server does not look after its own rings, which would be useless work under load."""
         with bells(postgresql, 2) as [(here, looks_here), (there, looks_there)]:
             for number in range(1, 6):
                 there.ring()
                 wait_for(lambda number=number: looks_here() == number)
-            here.ring()  # heard behind its own
+            here.ring()  # heard after its own rings
             wait_for(lambda: looks_there() > 0)
             assert looks_there() == 1
 
     def test_of_an_older_version_is_heard(self, postgresql: PostgresLocation) -> None:
-        """A ring that names no server is another one's."""
+        """A ring that names no server counts as another server's."""
         with bells(postgresql, 1) as [(_, looks)]:
             connection = connect(postgresql)
             connection.raw.execute(f"NOTIFY interlock_{postgresql.schema}".encode())
@@ -91,7 +91,7 @@ class TestRing:
 class TestKilledListener:
     @pytest.mark.parametrize("name", ["interlock listener", "interlock bell"])
     def test_is_there_again(self, postgresql: PostgresLocation, heard: Heard, name: str) -> None:
-        """A connection of the bell that is ended in the database is made anew, and hears and rings."""
+        """The bell replaces a connection that the database ended; it hears and is heard again."""
         heard.bell.ring()
         wait_for(lambda: bool(rows(postgresql, PROCESS, (name,))))
         before = rows(postgresql, PROCESS, (name,))
@@ -114,8 +114,7 @@ class TestKilledListener:
 class TestHalfOpenConnections:
     @pytest.mark.slow
     def test_are_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A bell whose connections pass nothing on makes others, though nobody ended them: it hears, and
-        is heard."""
+        """A bell replaces connections that stall but stay open; it hears and is heard again."""
         monkeypatch.setattr(ringing, "SILENCE_SECONDS", 0.5)
         with own_server(port=free_port(), durable=False) as database:
             assert database.port is not None
@@ -134,7 +133,7 @@ class TestHalfOpenConnections:
                 try:
                     wait_for(is_heard)
                     proxy.stall()
-                    while is_heard():  # what was on its way
+                    while is_heard():  # rings that were on their way
                         pass
                     rung.clear()
                     wait_for(is_heard)
@@ -148,7 +147,7 @@ class TestHalfOpenConnections:
 class TestStoppedDatabase:
     @pytest.mark.slow
     def test_is_no_pooler(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A database that does not answer is not taken for a pooler that drops notifications."""
+        """A database that does not answer is not mistaken for a pooler that drops notifications."""
         monkeypatch.setattr(ringing, "SILENCE_SECONDS", 0.5)
         with own_server(durable=False) as database:
             rung, deaf = threading.Event(), list[bool]()

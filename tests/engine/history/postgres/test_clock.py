@@ -1,4 +1,4 @@
-"""The database's time as a server tells it between two answers."""
+"""The database's time as a server computes it between two answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ HOUR = 3_600_000
 
 
 class Steady:
-    """A steady clock that a test moves."""
+    """A steady clock that a test advances."""
 
     def __init__(self) -> None:
         self.at = 100.0
@@ -31,7 +31,7 @@ class Steady:
 
 class TestClock:
     def test_goes_on_by_itself(self) -> None:
-        """Between two answers it goes as the steady clock does."""
+        """Between two answers the clock advances with the steady clock."""
         steady = Steady()
         clock = DatabaseClock(5_000_000, 99.9, 100.1, steady=steady)
         assert clock() == from_ms(5_000_000)
@@ -39,14 +39,14 @@ class TestClock:
         assert clock() == from_ms(5_002_500)
 
     def test_an_answer_that_fits_changes_nothing(self) -> None:
-        """An answer says that the database's time was between two moments, and no more."""
+        """An answer only bounds the database's time; one within the bounds changes nothing."""
         clock = DatabaseClock(5_000_000, 99.9, 100.1, steady=Steady())
         clock.set(5_001_000, 100.5, 101.4)
         assert clock() == from_ms(5_000_000)
 
     @pytest.mark.parametrize("jump", [HOUR, -HOUR])
     def test_follows_a_clock_that_is_set(self, jump: int, caplog: pytest.LogCaptureFixture) -> None:
-        """A database whose clock was set is followed, which is said once."""
+        """The clock follows a database whose clock was set, with one warning."""
         clock = DatabaseClock(5_000_000, 99.9, 100.1, steady=Steady())
         for _ in range(2):
             clock.set(5_000_000 + jump, 99.9, 100.1)
@@ -59,7 +59,7 @@ class TestServers:
     def test_events_are_dated_by_the_database(
         self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """An event has the database's time where that is another one than the machine's."""
+        """An event has the database's time, even if the machine's time differs."""
         for name in ("_REGISTER", "_RENEW"):
             ahead = getattr(leasing, name).replace(leasing.NOW, f"({leasing.NOW} + {HOUR})")
             monkeypatch.setattr(leasing, name, ahead)
@@ -72,7 +72,7 @@ class TestServers:
     def test_each_renewal_sets_the_clock(
         self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A server notices within a part of its lease that the database's clock was set."""
+        """A server notices a change of the database's clock at its next renewal."""
         monkeypatch.setattr(leasing, "LEASE_SECONDS", 1.0)
         with Journal.open(postgresql) as journal:
             begun = lease(journal).clock()

@@ -1,4 +1,4 @@
-"""Sessions of which a database lost acknowledged events: noted for all servers, until it is accepted."""
+"""Sessions with acknowledged events that a database lost: noted for all servers until accepted."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def other(postgresql: PostgresLocation, journal: Journal) -> Iterator[Journal]:
 
 
 def diverged(journal: Journal, session: str = "s", kept: int = 1) -> None:
-    """Have a session lose all of its events but the first, and its server find that."""
+    """Let the database lose a session's events after the first `kept`, and its server notice that."""
     lose(lease(journal).location, session, kept)
     fail_over(journal)
     with pytest.raises(JournalError):
@@ -64,7 +64,7 @@ class TestNoted:
     def test_is_in_the_database_with_what_it_had(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
-        """The row says what was acknowledged, what was there, who noticed, and when."""
+        """The row has the acknowledged event, the kept one, the server that noticed, and the time."""
         journal.write("s", opening(), HELLO, HELLO)
         [(head,)] = rows(postgresql, "SELECT hash FROM event WHERE seq = 3")
         diverged(journal)
@@ -77,7 +77,7 @@ class TestNoted:
         assert line.error == "diverged: event 3 of it was acknowledged and lost"
 
     def test_is_logged_once(self, journal: Journal, caplog: pytest.LogCaptureFixture) -> None:
-        """However often its agent calls, and however often the database is reached anew."""
+        """Further calls and reconnections do not log the divergence again."""
         journal.write("s", opening(), HELLO)
         diverged(journal)
         for _ in range(3):
@@ -89,7 +89,7 @@ class TestNoted:
     def test_before_anything_else_is_written(
         self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """As long as it cannot be noted, the server writes nothing at all."""
+        """Until the server can note a divergence, it writes no event at all."""
         journal.write("s", opening(), HELLO)
         journal.write("t", opening())
         monkeypatch.setattr(writing, "RECONNECT_SECONDS", 0.2)
@@ -108,7 +108,7 @@ class TestNoted:
     def test_by_a_server_that_writes_nothing(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
-        """A look for sessions to take compares, too, whatever the connection that writes has seen."""
+        """A search for orphans also compares, even if the writing connection has not."""
         journal.write("s", opening(), HELLO)
         lose(postgresql, "s", 1)
         writer(journal)._ends._compared = None
@@ -118,7 +118,7 @@ class TestNoted:
     def test_before_sessions_are_left_to_others(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
-        """A server that ends, or lets a session go, notes first what was lost."""
+        """A server that releases a session first notes its lost events."""
         journal.write("s", opening(), HELLO)
         lose(postgresql, "s", 1)
         writer(journal)._ends._compared = None
@@ -127,7 +127,7 @@ class TestNoted:
 
     @pytest.mark.slow
     def test_at_the_end_of_a_server(self, postgresql: PostgresLocation) -> None:
-        """A server that ends notes what was lost before others may take its sessions."""
+        """A server that ends notes lost events before other servers may take its sessions."""
         with Journal.open(postgresql) as journal:
             journal.write("s", opening(), HELLO)
             journal.write("t", opening(), HELLO)
@@ -138,7 +138,7 @@ class TestNoted:
             assert len(rows(postgresql, OPEN)) == 2
 
     def test_of_a_session_that_had_ended(self, postgresql: PostgresLocation, journal: Journal) -> None:
-        """Its end may be among what is lost: then the database has it as one that goes on."""
+        """A loss is noted even if the session had ended and its end is among the lost events."""
         journal.write("s", opening(), HELLO, SessionStatus(status="done"))
         lose(postgresql, "s", 1)
         fail_over(journal)
@@ -146,7 +146,7 @@ class TestNoted:
         assert rows(postgresql, OPEN) == [("s", 3, 1)]
 
     def test_by_a_server_that_was_ended(self, postgresql: PostgresLocation, other: Journal) -> None:
-        """What another server went on with meanwhile stops there, too."""
+        """A server that took the session from an ended server stops it as well."""
         journal = Journal.open(postgresql)
         journal.write("s", opening(), HELLO)
         lose(postgresql, "s", 1)
@@ -161,7 +161,7 @@ class TestNoted:
             other.write("s", HELLO)
 
     def test_by_a_server_that_followed_it(self, postgresql: PostgresLocation, other: Journal) -> None:
-        """Where its own server was killed, others remember how far it had come."""
+        """If the session's own server was killed, another server that followed it notes the loss."""
         journal = Journal.open(postgresql)
         journal.write("s", opening(), HELLO)
         other.note_followed("s", 2, is_over=False)
@@ -176,7 +176,7 @@ class TestNoted:
     def test_twice_is_as_once(
         self, postgresql: PostgresLocation, journal: Journal, other: Journal
     ) -> None:
-        """Two servers that notice the same leave one row; what was accepted stays so."""
+        """Two servers that notice the same loss leave one row; an accepted loss remains accepted."""
         journal.write("s", opening(), HELLO)
         other.note_followed("s", 2, is_over=False)
         diverged(journal)
@@ -193,7 +193,7 @@ class TestNoted:
     def test_that_a_database_loses_as_well_is_noted_again(
         self, postgresql: PostgresLocation, journal: Journal, other: Journal
     ) -> None:
-        """Any server that knew of it notes it again: the one that noticed may be gone."""
+        """If the database loses the row as well, any server that knew of the loss notes it again."""
         journal.write("s", opening(), HELLO)
         diverged(journal)
         other.orphans(9)
@@ -206,7 +206,7 @@ class TestNoted:
     def test_nothing_that_came_back(
         self, postgresql: PostgresLocation, journal: Journal, other: Journal
     ) -> None:
-        """Where the events are there again, nothing is noted again."""
+        """If the database has the events again, a server notes no loss."""
         journal.write("s", opening(), HELLO)
         other.note_followed("s", 2, is_over=False)
         writer(other)._ends._compared = None
@@ -217,20 +217,20 @@ class TestNoted:
 class TestLeftAlone:
     @pytest.fixture
     def lost(self, postgresql: PostgresLocation) -> PostgresLocation:
-        """A database with a session that diverged, whose server has ended."""
+        """A database with a diverged session whose server has ended."""
         with Journal.open(postgresql) as journal:
             journal.write("s", opening(), HELLO)
             diverged(journal)
         return postgresql
 
     def test_by_servers_that_take_sessions(self, lost: PostgresLocation) -> None:
-        """A server that starts later takes it no more than any other, but knows of it."""
+        """A server that starts later does not take the session, but knows of the divergence."""
         with Journal.open(lost) as journal:
             assert journal.orphans(9) == []
             assert journal.diverged_sessions["s"].seq == 2
 
     def test_by_whoever_writes_to_it(self, lost: PostgresLocation) -> None:
-        """An event is refused with what happened and what to do, before a look at the others."""
+        """A write and a check fail with the reason and the remedy; other sessions pass the check."""
         with Journal.open(lost) as journal:
             with pytest.raises(SessionDiverged, match="interlock approvals accept-loss s --reason TEXT"):
                 journal.write("s", HELLO)
@@ -240,7 +240,7 @@ class TestLeftAlone:
         assert rows(lost, "SELECT count(*) FROM event") == [(1,)]
 
     def test_by_who_owns_it(self, postgresql: PostgresLocation, journal: Journal) -> None:
-        """A server that has it and knows nothing yet is fenced, and told why."""
+        """The session's owner, which has not noticed the loss itself, is refused with the reason."""
         journal.write("s", opening(), HELLO)
         journal.write("s", HELLO)
         with Journal.open(postgresql) as other:
@@ -252,7 +252,7 @@ class TestLeftAlone:
 
     @pytest.mark.slow
     def test_with_its_family(self, postgresql: PostgresLocation) -> None:
-        """A session whose subagent's diverged is not taken without it; others are."""
+        """A session with a diverged subagent is not taken; other sessions are."""
         with Journal.open(postgresql) as journal:
             journal.write("s", opening())
             journal.write("s/1", opening().model_copy(update=CHILD), HELLO)
@@ -266,7 +266,7 @@ class TestLeftAlone:
     def test_under_its_id_where_nothing_is_left(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
-        """Of a session whose opening is lost, too, no other one begins under its id."""
+        """If the opening is lost as well, no other session may begin under its id."""
         journal.write("s", opening(), HELLO)
         lose(postgresql, "s", 0)
         fail_over(journal)
@@ -283,7 +283,7 @@ class TestAccepted:
     def test_goes_on_with_who_accepted_what_in_its_record(
         self, postgresql: PostgresLocation, journal: Journal, other: Journal
     ) -> None:
-        """Its chain has the acceptance, it is ended, and any server can go on with it."""
+        """The chain records the acceptance; the session is ended, and any server can continue it."""
         journal.write("s", opening(), HELLO, HELLO)
         [(head,)] = rows(postgresql, "SELECT hash FROM event WHERE seq = 3")
         diverged(journal)
@@ -302,7 +302,7 @@ class TestAccepted:
         assert journal.write("s", HELLO)[0].seq == 4
 
     def test_only_once(self, journal: Journal, other: Journal) -> None:
-        """What was accepted, or never diverged, cannot be accepted."""
+        """A loss cannot be accepted twice, nor for a session that did not diverge."""
         journal.write("s", opening(), HELLO)
         with pytest.raises(ValueError, match="did not diverge"):
             accept(other)
@@ -315,7 +315,7 @@ class TestAccepted:
     def test_only_once_if_two_operators_accept_at_the_same_moment(
         self, postgresql: PostgresLocation, journal: Journal, other: Journal
     ) -> None:
-        """At two servers: one acceptance is recorded, the other one is refused."""
+        """At two servers: one acceptance is recorded, the other is refused."""
         for number in range(10):
             name = f"s{number}"
             journal.write(name, opening(), HELLO)
@@ -332,7 +332,7 @@ class TestAccepted:
     def test_what_is_lost_again_is_noted_again(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
-        """An acceptance that the database loses counts no more."""
+        """If the database loses the acceptance, it no longer counts."""
         journal.write("s", opening(), HELLO)
         diverged(journal)
         accept(journal)
@@ -346,7 +346,7 @@ class TestAccepted:
 
     @pytest.mark.slow
     def test_beside_others_in_one_batch(self, postgresql: PostgresLocation, journal: Journal) -> None:
-        """A batch with an acceptance writes the other sessions as any other."""
+        """A batch after an acceptance writes other sessions as usual."""
         journal.write("s", opening(), HELLO)
         journal.write("t", opening())
         diverged(journal)
@@ -364,7 +364,7 @@ class TestMaintenance:
         return postgresql
 
     def test_verify_names_it(self, lost: PostgresLocation, capsys: pytest.CaptureFixture[str]) -> None:
-        """Auditors see it, with the exit code of a broken journal, until it is accepted."""
+        """`verify` names the session and exits as for a broken journal until the loss is accepted."""
         assert main(["history", "--db", named(lost), "verify"]) == 1
         said = capsys.readouterr().out
         assert "✗ s  diverged: event 2 of it was acknowledged, and the database" in said
@@ -374,19 +374,19 @@ class TestMaintenance:
         assert (found["session"], found["acknowledged"], found["kept"]) == ("s", 2, 1)
 
     def test_servers_name_it(self, lost: PostgresLocation, capsys: pytest.CaptureFixture[str]) -> None:
-        """Also once the server that noticed has ended."""
+        """`servers` names the session even after the server that noticed the loss has ended."""
         main(["servers", "--db", named(lost)])
         assert "Session s diverged: event 2 of it was acknowledged" in capsys.readouterr().out
 
     @pytest.mark.slow
     def test_an_export_says_so(self, lost: PostgresLocation, capsys: pytest.CaptureFixture[str]) -> None:
-        """Whoever exports it is told that the file lacks something."""
+        """An export warns that the session diverged."""
         assert main(["history", "--db", named(lost), "export", "s"]) == 0
         assert "Session 's' diverged" in capsys.readouterr().err
 
     @pytest.mark.slow
     def test_it_is_not_pruned_until_then(self, lost: PostgresLocation, tmp_path: Path) -> None:
-        """It stays as evidence; afterwards it is pruned as any other, with its rows."""
+        """The session is kept as evidence until its loss is accepted; then it is pruned with its rows."""
         key, at = tmp_path / "key.pem", 1 << 50
         done = prune(lost, before=at, by="ada", at=at, key=key)
         assert [stub.session for stub in done.pruned] == ["t"]
@@ -400,22 +400,22 @@ class TestMaintenance:
 
     @pytest.mark.slow
     def test_a_rebuild_leaves_it_so(self, lost: PostgresLocation) -> None:
-        """The lines of sessions are rebuilt, but for what no event says of this one."""
+        """A rebuild keeps the diverged status, which no event records."""
         assert list(index_mismatches(lost)) == []
         assert rebuild(lost).mended == ()
-        rows(lost, "UPDATE session SET status = 'idle' WHERE id = 's'")  # as an older version's does
+        rows(lost, "UPDATE session SET status = 'idle' WHERE id = 's'")  # as an older version does
         assert rebuild(lost).mended == ("s",)
         assert rows(lost, "SELECT status FROM session WHERE id = 's'") == [("diverged",)]
 
     @pytest.mark.slow
     def test_the_journal_is_not_copied_until_then(self, lost: PostgresLocation, tmp_path: Path) -> None:
-        """A copy would not show it, and its sessions could be resumed there."""
+        """A copy is refused, since it would not show the loss and the session could be resumed there."""
         with pytest.raises(JournalError, match="lost events of session 's'"):
             copy_journal(lost, tmp_path / "copy.db")
 
     @pytest.mark.slow
     def test_a_servers_role_removes_no_row(self, lost: PostgresLocation) -> None:
-        """It may note and accept, and neither change nor remove what was noted."""
+        """The role may note and accept losses, but neither change nor remove a row."""
         role = f"{lost.schema}_noting"
         rows(lost, f"CREATE ROLE {role} LOGIN")
         try:
@@ -437,7 +437,7 @@ class TestMaintenance:
     def test_a_server_without_its_rights_does_not_start(
         self, postgresql: PostgresLocation, right: str
     ) -> None:
-        """Otherwise the missing right would be noticed only once something is lost or accepted."""
+        """The server checks its rights at the start, not only at the first loss or acceptance."""
         Journal.open(postgresql).close()
         role = f"{postgresql.schema}_older"
         rows(postgresql, f"CREATE ROLE {role} LOGIN")

@@ -1,4 +1,4 @@
-"""Durability: what each batch asks for, and settings under which acknowledged events can be lost."""
+"""Durability: the setting of each batch, and settings that can lose acknowledged events."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TestCommits:
     def test_each_batch_says_that_it_is_durable(
         self, postgresql: PostgresLocation, given: str, found: str
     ) -> None:
-        """A batch is durable when it is committed, however the role or the database was set up."""
+        """A batch is durable at its commit, regardless of the settings of the role or database."""
         with Journal.open(postgresql) as journal:
             journal.write("s", opening())
             step = Step(postgresql)
@@ -45,7 +45,7 @@ class TestCommits:
             step.close()
 
     def test_a_line_of_a_log_is_durable_too(self, postgresql: PostgresLocation) -> None:
-        """A freeze is on disk when it is acknowledged, whatever the database was set up to promise."""
+        """A freeze is on disk when it is acknowledged, regardless of the database's settings."""
         with Journal.open(postgresql), closing(connect(postgresql)) as connection:
             for statement in (
                 "CREATE TABLE committed (how text)",
@@ -62,7 +62,7 @@ class TestCommits:
 
     @pytest.mark.slow
     def test_a_look_after_a_lost_connection_is_durable_too(self, postgresql: PostgresLocation) -> None:
-        """What is found of a batch whose answer was lost is found behind it in the database's log."""
+        """The look for a batch with a lost answer is itself a durable write."""
         with Journal.open(postgresql) as journal:
             journal.write("s", opening())
             asked: list[Any] = []
@@ -88,7 +88,7 @@ class TestCommits:
 class TestWarnings:
     @pytest.mark.slow
     def test_settings_that_promise_nothing_are_named(self) -> None:
-        """A database that does not wait for its disk is warned of, with what to set."""
+        """Settings that do not wait for the disk cause warnings that name them."""
         with own_server(durable=False) as database:
             location = PostgresLocation(database.url, "journal")
             fsync, pages = durability(location)
@@ -97,11 +97,11 @@ class TestWarnings:
 
     @pytest.mark.slow
     def test_usual_settings_give_none(self) -> None:
-        """A database as it is installed promises what it says."""
+        """A database with its default settings causes no warning."""
         with own_server() as database:
             assert durability(PostgresLocation(database.url, "journal")) == []
 
     def test_a_database_that_is_not_there(self) -> None:
-        """A database that cannot be asked is an error."""
+        """A database that cannot be reached is an error."""
         with pytest.raises(JournalError, match="Check that the database runs"):
             durability(PostgresLocation("postgresql://nobody@127.0.0.1:1/none"))

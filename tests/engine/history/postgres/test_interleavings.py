@@ -1,4 +1,4 @@
-"""Two connections at once, statement by statement: the first one wins, the other one writes nothing."""
+"""Two concurrent connections, statement by statement: the first wins, the second writes nothing."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def steps(postgresql: PostgresLocation) -> Iterator[tuple[Step, Step]]:
 
 
 def kept(found: list[tuple[object, ...]]) -> list[object]:
-    """The sessions that an append kept, `None` for the lane."""
+    """Return the sessions that an append kept, with `None` for the lane."""
     return sorted((session for (session,) in found), key=str)
 
 
@@ -48,7 +48,7 @@ class TestAppendAndClaim:
     def test_a_claim_waits_for_the_append_before_it(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
-        """Who claims a session meanwhile goes on after the event that was first."""
+        """A claim that waits for an append continues after that event."""
         (one, other), (first, second) = two, steps
         values = append_values(one, HELLO, session="s")
         end(one)
@@ -81,7 +81,7 @@ class TestAppendAndClaim:
     def test_a_claim_that_is_rolled_back_takes_nothing(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
-        """An append that waited for a claim goes through once that is gone."""
+        """An append that waits for a claim succeeds after the claim's rollback."""
         (one, other), (first, second) = two, steps
         values = append_values(one, HELLO, session="s")
         end(one)
@@ -96,7 +96,7 @@ class TestAppendAndClaim:
     def test_a_claim_of_orphans_skips_what_is_written(
         self, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
-        """A session in which an event is just written is left for later."""
+        """A claim of orphans skips a session while an event is being written to it."""
         (one, other), (first, second) = two, steps
         values = append_values(one, HELLO, session="s")
         end(one)
@@ -108,7 +108,7 @@ class TestAppendAndClaim:
         assert claim(1) == []
         first.commit()
         second.commit()
-        # What was looked at is not what is there: the next look finds it.
+        # The claim names an older event than the database has; the next look finds the session.
         assert claim(1) == []
         assert [row[:3] for row in claim(2)] == [("s", 2, 2)]
 
@@ -117,7 +117,7 @@ class TestTwoAppends:
     def test_of_the_same_batch_one_counts(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
-        """A statement that was sent again waits for the first one and adds nothing to it."""
+        """A statement that is sent again waits for the first one and adds nothing."""
         (one, _), (first, second) = two, steps
         values = append_values(one, HELLO, session="s")
         first.run(APPEND, values)
@@ -131,7 +131,7 @@ class TestTwoAppends:
     def test_the_second_counts_where_the_first_failed(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
-        """A statement that was sent again is taken where the first one was not."""
+        """A statement that is sent again succeeds if the first one was rolled back."""
         (one, _), (first, second) = two, steps
         values = append_values(one, HELLO, session="s")
         first.run(APPEND, values)
@@ -145,7 +145,7 @@ class TestTwoAppends:
     def test_of_two_openings_one_counts(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
-        """Two servers that open the same session at once: the second one's is refused."""
+        """If two servers open the same session at once, the second opening is refused."""
         (one, other), (first, second) = two, steps
         values = [append_values(each, opening(), HELLO, session="t") for each in (one, other)]
         first.run(APPEND, values[0])
@@ -160,7 +160,7 @@ class TestTwoAppends:
     def test_a_refused_session_holds_up_no_other(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
-        """Of a batch only the events of sessions that went elsewhere are left out."""
+        """A batch leaves out only the events of sessions that another server owns."""
         (one, other), (first, _) = two, steps
         mine = append_values(one, opening(), session="a")
         theirs = append_values(one, HELLO, session="s")
@@ -180,7 +180,7 @@ class TestTwoClaims:
     def test_the_second_takes_nothing(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
-        """Of two servers that claim a session at once, the first one has it."""
+        """If two servers claim a session at once, the first gets it."""
         (one, other), (first, second) = two, steps
         with Journal.open(postgresql) as third:
             end(one)
@@ -195,7 +195,7 @@ class TestTwoClaims:
     def test_a_server_that_began_later_is_not_robbed(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
-        """A claim takes nothing from a server that began while it waited."""
+        """A claim takes nothing from a server that started while the claim waited."""
         (one, other), (first, second) = two, steps
         end(one)
         first.run("UPDATE owner SET server = 'late', epoch = epoch + 1 WHERE session = 's'")
@@ -209,7 +209,7 @@ class TestLeases:
     def test_an_end_waits_for_the_renewal_before_it(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
-        """A lease that is renewed just before another server ends it goes on."""
+        """A lease that is renewed just before another server ends it remains valid."""
         (one, _), (first, second) = two, steps
         own = lease(one).id
         [(over,)] = rows(postgresql, "SELECT lease FROM server WHERE id = ?", (own,))
@@ -224,7 +224,7 @@ class TestLeases:
     def test_a_renewal_after_the_end_renews_nothing(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
-        """A server that was ended finds out by its next renewal."""
+        """The next renewal tells an ended server that its lease is over."""
         (one, _), (first, second) = two, steps
         own = lease(one).id
         [(over,)] = rows(postgresql, "SELECT lease FROM server WHERE id = ?", (own,))
@@ -237,7 +237,7 @@ class TestLeases:
     def test_of_two_ends_one_counts(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
-        """Two servers that end a third one at once: one of them did."""
+        """If two servers end a third one at once, only one of them succeeds."""
         (one, _), (first, second) = two, steps
         own = lease(one).id
         [(over,)] = rows(postgresql, "SELECT lease FROM server WHERE id = ?", (own,))
@@ -250,7 +250,7 @@ class TestLeases:
     def test_a_leaving_server_is_ended_once(
         self, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
-        """A server that leaves while it is ended leaves its end as it is."""
+        """A server that leaves after it was ended keeps the recorded time of its end."""
         (one, _), (first, second) = two, steps
         first.run("UPDATE server SET ended = 7 WHERE id = ?", (lease(one).id,))
         second.start(leasing._LEAVE, (lease(one).id,))
@@ -262,7 +262,7 @@ class TestLeases:
 
 class TestLanes:
     def test_two_servers_take_two(self, postgresql: PostgresLocation, steps: tuple[Step, Step]) -> None:
-        """A lane that another server takes just now is passed over."""
+        """A server skips a lane that another server is taking."""
         for _ in range(2):
             Journal.open(postgresql).close()
         with Journal.open(postgresql), Journal.open(postgresql):
@@ -275,7 +275,7 @@ class TestLanes:
     def test_a_new_one_is_one_servers(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
-        """Of two servers that make a lane of the same number, the second one tries again."""
+        """If two servers create a lane with the same number, the second creates none and tries again."""
         del two
         first, second = steps
         assert first.run(leasing._NEW_LANE, ("a",))[0][0] == 3
@@ -288,10 +288,10 @@ class TestLanes:
     def test_a_lane_that_was_just_taken_is_not_taken_again(
         self, postgresql: PostgresLocation, steps: tuple[Step, Step]
     ) -> None:
-        """A statement that saw a lane free does not take it from who was first."""
+        """A statement that saw a lane free does not take it from the server that was first."""
         Journal.open(postgresql).close()
         first, second = steps
-        # The second one has looked at the lane, and waits elsewhere before it locks it.
+        # The second statement has read the lane and waits elsewhere before it locks it.
         first.run("SELECT pg_advisory_xact_lock(4711)")
         slow = leasing._TAKE_LANE.replace(
             "FROM lane WHERE", "FROM lane WHERE pg_advisory_xact_lock(4711) IS NOT NULL AND", 1
@@ -309,7 +309,7 @@ class TestLanes:
     def test_a_dead_servers_late_append_finds_its_lane_taken(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
-        """What was sent before, and arrives after the lane went to another server, changes nothing."""
+        """An append that arrives after its lane went to another server writes nothing."""
         (one, _), (first, second) = two, steps
         values = append_values(one, HELLO, session="s")
         end(one)
@@ -324,7 +324,7 @@ class TestLanes:
     def test_a_lane_in_which_something_is_written_is_left(
         self, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
-        """The lane of a dead server stays with it until what it sent last has come to its end."""
+        """The lane of an ended server is not taken until its last append has finished."""
         (one, _), (first, second) = two, steps
         values = append_values(one, HELLO, session="s")
         end(one)
@@ -339,7 +339,7 @@ class TestLeaving:
     def test_a_session_that_was_taken_stays_taken(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
-        """A server that leaves lets go of nothing that another one has taken meanwhile."""
+        """A server that leaves does not release a session that another server has taken."""
         (one, other), (first, second) = two, steps
         end(one)
         first.run(leasing._CLAIM, (lease(other).id, "s", lease(other).id))
@@ -353,7 +353,7 @@ class TestLeaving:
     def test_an_append_after_a_release_writes_nothing(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
-        """What a server sent before it let a session go, and arrives later, is refused."""
+        """An append that arrives after its session was released is refused."""
         (one, _), (first, second) = two, steps
         values = append_values(one, HELLO, session="s")
         first.run(leasing._LET_SESSION_GO, ("s", lease(one).id))
@@ -368,13 +368,13 @@ LAST_USE = "refund"
 
 
 def reservation(session: str, server: str, version: int) -> tuple[object, ...]:
-    """The values of the statement that reserves one use, under an id that is the session's."""
+    """Return the values of the statement that reserves one use, with the session as the id."""
     row = (session, "refunds", LAST_USE, session, "c1", 1.0, 2)
     return [LAST_USE], [version], server, *([each] for each in row)
 
 
 def deciding(journal: Journal, session: str) -> dict[str, object]:
-    """The values by which a server records a decision that takes the use which it has reserved."""
+    """Return the values for recording a decision with the use that the server has reserved."""
     cast(Any, journal.counters)._standing[session, "c1"] = session
     decided = CallDecided(
         call_id="c1",
@@ -391,7 +391,7 @@ def deciding(journal: Journal, session: str) -> dict[str, object]:
 class TestReservations:
     @pytest.fixture
     def version(self, two: tuple[Journal, Journal]) -> int:
-        """The version of a counter of which nothing is used; the second server has a session `t`."""
+        """The version of an unused counter; the second server has a session `t`."""
         two[1].write("t", opening())
         assert two[0].counters is not None
         return two[0].counters.read([LAST_USE]).versions[LAST_USE]
@@ -403,7 +403,7 @@ class TestReservations:
         steps: tuple[Step, Step],
         version: int,
     ) -> None:
-        """The second one waits for the first, reserves nothing, and reads what the first has reserved."""
+        """The second one waits for the first, reserves nothing, and reads the first one's reservation."""
         (one, other), (first, second) = two, steps
         assert first.run(counters._RESERVE, reservation("s", lease(one).id, version))[0][0] == 1
         second.start(counters._RESERVE, reservation("t", lease(other).id, version))
@@ -418,7 +418,7 @@ class TestReservations:
     def test_the_second_counts_where_the_first_is_rolled_back(
         self, two: tuple[Journal, Journal], steps: tuple[Step, Step], version: int
     ) -> None:
-        """A reservation that did not come about keeps nobody from the use."""
+        """A reservation that is rolled back does not block the use for another server."""
         (one, other), (first, second) = two, steps
         first.run(counters._RESERVE, reservation("s", lease(one).id, version))
         second.start(counters._RESERVE, reservation("t", lease(other).id, version))
@@ -433,7 +433,7 @@ class TestReservations:
         steps: tuple[Step, Step],
         version: int,
     ) -> None:
-        """A server that has ended records nothing of a use that another one has freed meanwhile."""
+        """An ended server records no decision on a use that another server has freed."""
         (one, _), (first, second) = two, steps
         rows(postgresql, counters._RESERVE, reservation("s", lease(one).id, version))
         values = deciding(one, "s")
@@ -453,7 +453,7 @@ class TestReservations:
         steps: tuple[Step, Step],
         version: int,
     ) -> None:
-        """What is being recorded while its server is ended stays used."""
+        """A use remains taken if its decision is being recorded while its server is ended."""
         (one, other), (first, second) = two, steps
         rows(postgresql, counters._RESERVE, reservation("s", lease(one).id, version))
         first.run(APPEND_COUNTING, deciding(one, "s"))
@@ -470,7 +470,7 @@ class TestReservations:
     def test_what_is_over_is_forgotten(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], version: int
     ) -> None:
-        """Uses that no limit counts go, and then their counters, of which each begins anew elsewhere."""
+        """Uses that no limit counts are removed with their counters; a new counter has a new version."""
         one, _ = two
         rows(postgresql, counters._RESERVE, reservation("s", lease(one).id, version))
         rows(postgresql, "UPDATE counter SET at = 1")

@@ -1,4 +1,4 @@
-"""Going on behind what several servers recorded: nothing is skipped, and each session keeps its order."""
+"""Reading on after events of several servers: none is skipped, and sessions keep their order."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def status(word: str = "running") -> SessionStatus:
 
 
 def read_on(reader: HistoryReader, limit: int, begin: dict[int, int] | None = None) -> list[JournalEvent]:
-    """All events that a follower finds, read so many at a time, while nobody writes."""
+    """Read all events in pages of `limit`, while no server writes."""
     found: list[JournalEvent] = []
     at, more = begin or {}, True
     while more:
@@ -37,14 +37,14 @@ def read_on(reader: HistoryReader, limit: int, begin: dict[int, int] | None = No
 
 
 def check_order(found: list[JournalEvent]) -> None:
-    """Each session's events are there once, in their order."""
+    """Assert that each session's events occur once and in order."""
     for session in {event.session for event in found}:
         numbers = [event.seq for event in found if event.session == session]
         assert numbers == [*range(1, len(numbers) + 1)]
 
 
 class Servers:
-    """Servers of one database, each with a journal of its own; a clock that stands still is the worst."""
+    """Servers of one database, each with its own journal; a fixed clock is the hardest case."""
 
     def __init__(self, place: PostgresLocation) -> None:
         self.place = place
@@ -56,7 +56,7 @@ class Servers:
         return self.open[-1]
 
     def restart(self, number: int) -> Journal:
-        """End a server and start another one: its sessions can be taken."""
+        """End a server and start another one, which can take its sessions."""
         self.open[number].close()
         self.open[number] = Journal.open(self.place, clock=lambda: self.now)
         return self.open[number]
@@ -72,7 +72,7 @@ def servers(postgresql: PostgresLocation) -> Iterator[Servers]:
 
 class TestSincePositions:
     def test_of_one_server(self, servers: Servers) -> None:
-        """A lane is read in pages, to its end."""
+        """A lane is read in pages to its end."""
         journal = servers.start()
         journal.write("s", opened("bot"), *[status()] * 9)
         reader = open_reader(servers.place)
@@ -81,7 +81,7 @@ class TestSincePositions:
 
     @pytest.mark.slow
     def test_a_later_server_with_lower_numbers_is_not_skipped(self, servers: Servers) -> None:
-        """The events of a lane below the last cursor that was read come as well."""
+        """Events of another lane below the last cursor read are found as well."""
         first, second = servers.start(), servers.start()
         second.write("late", opened("bot"))
         reader = open_reader(servers.place)
@@ -94,7 +94,7 @@ class TestSincePositions:
     @pytest.mark.slow
     @pytest.mark.parametrize("limit", [1, 2, 5, 100])
     def test_a_session_that_moved_keeps_its_order(self, servers: Servers, limit: int) -> None:
-        """What the second server recorded of a session waits for what the first one did."""
+        """A session's events from the second server come after those from the first."""
         first, second = servers.start(), servers.start()
         second.write("moves", opened("bot"), *[status()] * 5)
         second.write("stays", opened("bot"), *[status()] * 5)
@@ -108,7 +108,7 @@ class TestSincePositions:
 
     @pytest.mark.slow
     def test_any_moves(self, servers: Servers) -> None:
-        """Wherever sessions go, a follower that reads little at a time has every one in its order."""
+        """A reader with small pages gets each session in order, however sessions move between servers."""
         chance = random.Random(7)
         for _ in range(3):
             servers.start()
@@ -139,7 +139,7 @@ class TestSincePositions:
 
 class TestApprovals:
     def test_are_counted_where_another_server_decided(self, servers: Servers) -> None:
-        """A request and its answer in two lanes are one approval, whichever lane is the lower."""
+        """A request and its answer in two lanes count as one approval, whichever lane is lower."""
         first, second = servers.start(), servers.start()
         request, answer = asked("c1", "deploy", approved=True)
         second.write("s", opened("bot"), request)

@@ -1,4 +1,4 @@
-"""Leases of servers: renewed, over, ended by others, and what a server does that cannot renew its own."""
+"""Leases of servers: renewal, expiry, end by another server, and a server that cannot renew."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ ENDED = "SELECT ended FROM server WHERE id = ?"
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Leases that are over soon."""
+    """Leases that expire soon."""
     monkeypatch.setattr(leasing, "LEASE_SECONDS", 1.0)
 
 
@@ -39,7 +39,7 @@ def journal(postgresql: PostgresLocation) -> Iterator[Journal]:
 
 
 def silence(journal: Journal) -> None:
-    """A server renews nothing any more, as one that was paused."""
+    """Stop the renewals of a server, as if it were paused."""
     lease(journal)._renew = lambda connection: None
 
 
@@ -48,7 +48,7 @@ class TestReleased:
     def test_ends_what_was_asked_under_it(
         self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A read whose answer is lost does not keep a process that ends."""
+        """A read with a lost answer does not delay the end of the process."""
         monkeypatch.setattr(statement_limits, "LEAST_SECONDS", 0.2)
         errors: list[str] = []
 
@@ -71,7 +71,7 @@ class TestReleased:
     def test_limits_nothing_that_is_asked_afterwards(
         self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A program that goes on without a lease, as `verify` after a copy, reads as long as it takes."""
+        """A program without a lease, as `verify` after a copy, reads without a time limit."""
         monkeypatch.setattr(statement_limits, "LEAST_SECONDS", 0.2)
         with reading(postgresql) as connection:
             journal.close()
@@ -83,7 +83,7 @@ class TestSilence:
     def test_a_silent_server_is_ended_by_another(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
-        """Who saw for a while that a lease over was not renewed ends it, and is told."""
+        """A server ends another whose expired lease is not renewed for a while, and is notified."""
         told = threading.Event()
         journal.on_servers_ended = told.set
         with Journal.open(postgresql) as other:
@@ -95,7 +95,7 @@ class TestSilence:
                 other.write("s", HELLO)
 
     def test_an_ended_server_adds_nothing(self, postgresql: PostgresLocation, journal: Journal) -> None:
-        """Nothing of a server that was ended arrives, also where nobody has taken its session yet."""
+        """An ended server writes no event, even if no server has taken its session yet."""
         with Journal.open(postgresql) as other:
             other.write("s", opening())
             lane = lease(other).lane
@@ -110,7 +110,7 @@ class TestSilence:
     def test_a_server_that_renews_is_not_ended(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
-        """Two servers live side by side for longer than their leases."""
+        """Two servers run side by side for longer than their leases."""
         with Journal.open(postgresql) as other:
             before = rows(postgresql, "SELECT sum(lease) FROM server")[0][0]
             wait_for(lambda: rows(postgresql, "SELECT sum(lease) FROM server")[0][0] > before + 4000)
@@ -119,7 +119,7 @@ class TestSilence:
             assert lease(other).holds()
 
     def test_a_database_that_was_away_ends_nobody(self) -> None:
-        """Nobody could renew while the database was away: nobody was silent."""
+        """While the database is away no server can renew, so none is ended."""
         with own_server() as database:
             location = PostgresLocation(database.url, "journal")
             with Journal.open(location) as one, Journal.open(location) as other:
@@ -134,7 +134,7 @@ class TestSilence:
     def test_a_database_whose_clock_leaps_ends_nobody(
         self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """All leases seem over at once, and all servers that renew stay."""
+        """If the database's clock leaps, all leases seem expired, but servers that renew stay."""
         with Journal.open(postgresql) as other:
             late = leasing._LEASES.replace("lease < ", "lease < 3600000 + ")
             assert late != leasing._LEASES
@@ -147,7 +147,7 @@ class TestSilence:
     def test_a_lease_far_in_the_future_is_over_all_the_same(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
-        """A dead server's lease, given before the database's clock was set back, does not last on."""
+        """A dead server's lease ends even if the database's clock was set back after it was granted."""
         rows(postgresql, leasing._REGISTER, ("dead", "dead", "1", 3_600_000))
         wait_for(lambda: rows(postgresql, ENDED, ("dead",)) != [(None,)])
 
@@ -157,7 +157,7 @@ class TestOwnClock:
     def test_what_is_durable_waits_for_the_lease(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
-        """A server whose lease does not hold by its own clock answers only once it has renewed it."""
+        """A server whose lease has expired by its own clock acknowledges only after a renewal."""
         journal.write("s", opening())
         held = Step(postgresql)
         held.run("SELECT 1 FROM server WHERE id = ? FOR UPDATE", (lease(journal).id,))
@@ -176,7 +176,7 @@ class TestOwnClock:
     def test_a_server_that_was_ended_answers_nothing(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
-        """What was durable before its server learned that it was ended is not acknowledged."""
+        """A durable event is not acknowledged if its server learns first that it was ended."""
         journal.write("s", opening())
         silence(journal)
         wait_for(lambda: not lease(journal).holds())
@@ -188,7 +188,7 @@ class TestOwnClock:
             journal.write("t", opening())
 
     def test_sleep_counts(self) -> None:
-        """The clock goes on while the machine sleeps, where the system has such a clock."""
+        """The clock of leases does not go back."""
         first = leasing.now()
         assert leasing.now() >= first
 
@@ -196,7 +196,7 @@ class TestOwnClock:
 @pytest.mark.slow
 class TestRenewal:
     def test_a_lost_connection_is_replaced(self, postgresql: PostgresLocation, journal: Journal) -> None:
-        """A renewal that fails is tried again on another connection."""
+        """A renewal that fails is retried on another connection."""
         lost = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = ?"
         wait_for(lambda: bool(rows(postgresql, lost, ("interlock lease",))))
         before = rows(postgresql, "SELECT lease FROM server")[0][0]
@@ -206,7 +206,7 @@ class TestRenewal:
     def test_what_is_told_does_not_hold_it_up(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
-        """A server that is busy with sessions of others goes on renewing."""
+        """A server that is busy with sessions of ended servers continues to renew its lease."""
         busy, done = threading.Event(), threading.Event()
 
         def take() -> None:
@@ -225,7 +225,7 @@ class TestNames:
     def test_servers_are_listed_with_their_sessions(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
-        """A list names each server's process, its URL, and how many sessions it has that did not end."""
+        """The list names each server's process, URL and number of unfinished sessions."""
         journal.name_server("http://here:1")
         journal.write("s", opening())
         [line] = list_servers(postgresql)
@@ -235,7 +235,7 @@ class TestNames:
 
     @pytest.mark.slow
     def test_a_lane_outlives_its_server(self, postgresql: PostgresLocation) -> None:
-        """The next server numbers on in the lane of one that left."""
+        """The next server continues the numbers in the lane of one that left."""
         with Journal.open(postgresql) as one:
             first = one.write("s", opening())[0].cursor
         with Journal.open(postgresql) as other:

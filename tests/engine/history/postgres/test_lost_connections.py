@@ -1,4 +1,4 @@
-"""Connections that break at every moment of a write, and databases that do not answer."""
+"""Connections that break at each moment of a write, and databases that do not answer."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def journal(postgresql: PostgresLocation) -> Iterator[Journal]:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A server that waits for less long than it does."""
+    """A server with shorter time limits than usual."""
     monkeypatch.setattr(writing, "RECONNECT_SECONDS", 1.0)
     monkeypatch.setattr(writing, "CLOSE_SECONDS", 0.5)
     monkeypatch.setattr(writing, "PATIENCE", 1.0)
@@ -51,7 +51,7 @@ def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def breaking(journal: Journal, act: Callable[[Any, Any, Any], None]) -> None:
-    """The next append is what `act` does of it; then its connection is lost."""
+    """Replace the next append by `act`, and lose its connection afterwards."""
     connection = writer(journal)._open()
 
     def execute(statement: str, values: Any) -> Any:
@@ -65,14 +65,14 @@ def breaking(journal: Journal, act: Callable[[Any, Any, Any], None]) -> None:
 
 class TestMoments:
     def test_before_it_was_sent(self, postgresql: PostgresLocation, journal: Journal) -> None:
-        """A batch that never arrived is written once, by a new connection."""
+        """A batch that was never sent is written once, on a new connection."""
         breaking(journal, lambda connection, statement, values: None)
         assert journal.write("s", HELLO)[0].seq == 2
         assert rows(postgresql, BODIES, ("s",)) == [(2, True)]
 
     @pytest.mark.slow
     def test_after_it_was_committed(self, postgresql: PostgresLocation, journal: Journal) -> None:
-        """A batch whose answer is lost is found, not written again."""
+        """A batch with a lost answer is found and not written again."""
         breaking(journal, PostgresConnection.execute_named)
         assert journal.write("s", HELLO)[0].seq == 2
         assert journal.write("s", MORE)[0].seq == 3
@@ -80,7 +80,7 @@ class TestMoments:
 
     @pytest.mark.slow
     def test_while_it_is_committed(self, postgresql: PostgresLocation, journal: Journal) -> None:
-        """A batch that commits after the server looked for it is written once all the same."""
+        """A batch that commits after the server has looked for it is still written only once."""
         ghost = Step(postgresql)
         breaking(journal, lambda connection, statement, values: ghost.run(APPEND, values) and None)
 
@@ -103,7 +103,7 @@ class TestMoments:
     def test_after_the_server_gave_up(
         self, postgresql: PostgresLocation, journal: Journal, hasty: None
     ) -> None:
-        """A batch that failed and is taken late does not stop the server."""
+        """A failed batch that the database commits late does not stop the server."""
         ghost = Step(postgresql)
 
         def taken(connection: Any, statement: Any, values: Any) -> None:
@@ -128,7 +128,7 @@ class TestMoments:
     def test_late_between_numbering_and_writing(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
-        """Numbers that a late batch has taken are not given again; the next write has others."""
+        """Numbers of a late batch are not used again; the next write gets others."""
         values = append_values(journal, HELLO, session="s")
         written = writer(journal)._made
 
@@ -154,7 +154,7 @@ class TestMoments:
 
 class TestConflicts:
     def test_a_deadlock_is_tried_again(self, postgresql: PostgresLocation, journal: Journal) -> None:
-        """What the database rolled back to end a conflict is sent again on the same connection."""
+        """A batch that the database rolled back because of a conflict is sent again on the connection."""
         connection = writer(journal)._open()
         tries: list[Any] = []
 
@@ -171,7 +171,7 @@ class TestConflicts:
 
     @pytest.mark.slow
     def test_a_full_disk_fails_at_once(self, journal: Journal) -> None:
-        """What another attempt does not mend is said at once, and the next write goes through."""
+        """An error that a retry cannot solve is reported at once, and the next write succeeds."""
         connection = writer(journal)._open()
 
         def execute(statement: str, values: Any) -> Any:
@@ -187,7 +187,7 @@ class TestConflicts:
 @pytest.mark.slow
 class TestDatabaseAway:
     def test_a_restart_is_waited_for(self) -> None:
-        """A write goes through once a database that was ended at once is there again."""
+        """A write succeeds once a database that was shut down immediately is running again."""
         with own_server() as database:
             location = PostgresLocation(database.url, "journal")
             with Journal.open(location) as journal:
@@ -200,8 +200,8 @@ class TestDatabaseAway:
             assert rows(location, BODIES, ("s",)) == [(2, True)]
 
     def test_a_write_fails_in_time_and_the_next_at_once(self, hasty: None) -> None:
-        """Nothing hangs where the database is gone: a write fails, and others without waiting; all is
-        well again afterwards."""
+        """Without the database a write fails, later ones fail without delay, and writes succeed
+        after its return."""
         with own_server() as database:
             location = PostgresLocation(database.url, "journal")
             with Journal.open(location) as journal:
@@ -216,7 +216,7 @@ class TestDatabaseAway:
                 assert journal.write("s", HELLO)[0].seq == 2
 
     def test_a_stopped_database_does_not_hang_a_write_or_the_end(self, hasty: None) -> None:
-        """A database that does not answer on its connections fails a write, and holds up no end."""
+        """A write to a database that does not answer fails, and the journal closes in time."""
         with own_server() as database:
             location = PostgresLocation(database.url, "journal")
             journal = Journal.open(location)

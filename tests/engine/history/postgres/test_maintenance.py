@@ -1,4 +1,4 @@
-"""Changes to a database's journal while servers write it, and what is said of its lists."""
+"""Changes to a database's journal while servers write it, and its lists."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ OLD = NOW - timedelta(days=100)
 
 @pytest.fixture
 def served(postgresql: PostgresLocation) -> Iterator[Journal]:
-    """The journal of a server that runs."""
+    """The journal of a running server."""
     journal = Journal.open(postgresql, clock=lambda: OLD)
     yield journal
     journal.close()
@@ -46,7 +46,7 @@ def pruned(place: PostgresLocation, key: Path, *, dry: bool = False) -> Pruning:
 
 class TestPrune:
     def test_beside_a_server(self, postgresql: PostgresLocation, served: Journal, tmp_path: Path) -> None:
-        """What ended goes, also of a server that runs; what did not end there stays, and is named."""
+        """Prune removes an ended session of a running server, and names its open one as held."""
         served.write("done", *BODIES)
         served.write("open", opened("bot"))
         key = tmp_path / "key.pem"
@@ -64,7 +64,7 @@ class TestPrune:
     def test_what_a_stream_has_to_send(
         self, postgresql: PostgresLocation, served: Journal, tmp_path: Path
     ) -> None:
-        """A session of which a stream has not sent everything, of any lane, stays until that is done."""
+        """A session of any lane is kept until a stream has sent all its events."""
         served.write("first", *BODIES)
         with Journal.open(postgresql, clock=lambda: OLD) as other:
             other.write("second", *BODIES)
@@ -81,15 +81,15 @@ class TestPrune:
 
     @pytest.mark.slow
     def test_what_an_ended_server_had(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
-        """A session that did not end goes with its server."""
+        """Prune also removes an unfinished session whose server has ended."""
         recorded_at(postgresql, OLD, "open", opened("bot"))
         assert [s.session for s in pruned(postgresql, tmp_path / "key.pem").pruned] == ["open"]
 
     @pytest.mark.slow
     def test_frees_the_space(self, tmp_path: Path) -> None:
-        """The space of what went is there for others, without a wait for the database's own vacuum.
+        """Prune frees the space at once, without the database's own vacuum.
 
-        In a database that nobody else reads: what an open transaction may still see is kept.
+        The database has no other users, since rows that an open transaction may see are kept.
         """
         with own_server() as database:
             place = PostgresLocation(database.url, "journal")
@@ -102,7 +102,7 @@ class TestPrune:
 
 class TestImport:
     def test_beside_a_server(self, postgresql: PostgresLocation, served: Journal, tmp_path: Path) -> None:
-        """An import is numbered apart from what servers record, and any server can resume it."""
+        """An import has numbers apart from those of servers, and any server can resume it."""
         served.write("own", opened("bot"))
         recorded_at(tmp_path / "source.db", OLD, "s1")
         export = read_export(saved(tmp_path / "s1.jsonl", exported(tmp_path / "source.db")))
@@ -116,7 +116,7 @@ class TestImport:
 
     @pytest.mark.slow
     def test_twice(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
-        """A session that is there is not imported again, and nothing stays of the attempt."""
+        """An import of an existing session is refused and leaves nothing behind."""
         recorded_at(tmp_path / "source.db", OLD, "s1")
         export = read_export(saved(tmp_path / "s1.jsonl", exported(tmp_path / "source.db")))
         import_session(export, postgresql, tmp_path / "key.pem")
@@ -127,7 +127,7 @@ class TestImport:
 
 class TestRebuild:
     def test_mends_what_was_changed(self, postgresql: PostgresLocation) -> None:
-        """Lines that events do not make are named, and made anew."""
+        """Lines that differ from the events are named and rebuilt."""
         usual(postgresql)
         assert list(index_mismatches(postgresql)) == []
         tamper(
@@ -142,7 +142,7 @@ class TestRebuild:
 
     @pytest.mark.slow
     def test_beside_a_server(self, postgresql: PostgresLocation, served: Journal) -> None:
-        """A session that a server goes on with is left alone."""
+        """A session of a running server is left unchanged."""
         served.write("s", opened("bot"))
         tamper(postgresql, "UPDATE session SET calls = 99 WHERE id = 's'")
         done = rebuild(postgresql)
@@ -151,7 +151,7 @@ class TestRebuild:
 
 class TestLists:
     def test_are_those_of_a_file(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
-        """The same sessions make the same lines in both databases, in values and in order."""
+        """The same sessions give the same lines in both databases, in values and order."""
         readers = [open_reader(usual(place)) for place in (postgresql, tmp_path / "j.db")]
         one, other = ([each.sessions(), each.talks()] for each in readers)
         assert one == other
@@ -160,7 +160,7 @@ class TestLists:
 
     @pytest.mark.slow
     def test_a_character_that_postgresql_does_not_store(self, postgresql: PostgresLocation) -> None:
-        """A text with NUL is stored with a visible one in its lists, which is no change to them."""
+        """Lists show NUL in a text as a visible character, and this is no mismatch."""
         with Journal.open(postgresql) as journal:
             journal.write("s", opened("bo\0t"), MessageAdded(role="user", text="a\0b"))
             journal.write("s", call("c\0", "x\0", "ls\0"), ended("c\0"))
@@ -172,7 +172,7 @@ class TestLists:
 
 class TestStop:
     def test_ends_a_question(self, postgresql: PostgresLocation) -> None:
-        """A question for whose answer nobody waits any more is not asked."""
+        """A query that is already stopped is not executed."""
         Journal.open(postgresql).close()
         stop = threading.Event()
         stop.set()

@@ -1,4 +1,4 @@
-"""Outages of a database: whoever runs a server is told once of each, and of each thing to do about it."""
+"""Outages of a database: a server reports each outage, and each remedy, once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ RIGHTS = psycopg.errors.InsufficientPrivilege("permission denied for table act")
 
 
 def raised(error: psycopg.Error) -> Exception:
-    """An error as it comes from a question."""
+    """Return the error as a query raises it."""
     try:
         raise unreachable(WHERE, error) from error
     except Exception as found:
@@ -41,19 +41,19 @@ def raised(error: psycopg.Error) -> Exception:
 
 class TestOutage:
     def test_of_a_database_that_is_away_is_one(self) -> None:
-        """Its restart fails in many words: they are one thing, said once."""
+        """The different errors of a restart are one outage, reported once."""
         found = Outage()
         assert [found.begins(raised(each)) for each in AWAY] == [True, False, False, False, False, False]
         assert not found.begins(AWAY[0])
 
     def test_says_each_thing_to_be_done_once(self) -> None:
-        """A wrong password, a missing right and too many connections are said each, and not in turns."""
+        """A wrong password, a missing right and too many connections are each reported once."""
         found = Outage()
         every = [AWAY[1], PASSWORD, CROWDED, RIGHTS]
         assert [found.begins(raised(each)) for each in every * 3] == [True] * 4 + [False] * 8
 
     def test_with_another_name_in_each_attempt_is_one(self) -> None:
-        """On a full disk, each connection fails to get a piece of memory with a new name."""
+        """On a full disk errors differ only in the name of a memory segment, and are reported once."""
         refused = (
             "connection failed: FATAL:  could not resize shared memory segment "
             f'"/PostgreSQL.{number}" to 16777216 bytes: No space left on device'
@@ -64,7 +64,7 @@ class TestOutage:
         assert [found.begins(each) for each in errors] == [True, False, False]
 
     def test_is_over_once_it_answered_for_a_while(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Answers between failures end nothing; the next outage is said again."""
+        """Answers between failures do not end an outage; a later outage is reported again."""
         now = 0.0
         monkeypatch.setattr(outage.time, "monotonic", lambda: now)
         found = Outage()

@@ -1,4 +1,4 @@
-"""Sessions and the servers that own them: who writes, who takes what an ended server left."""
+"""Sessions and their owners: which server writes, and which takes an ended server's sessions."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def two(postgresql: PostgresLocation) -> Iterator[tuple[Journal, Journal]]:
 
 class TestOwner:
     def test_a_session_is_its_servers(self, two: tuple[Journal, Journal]) -> None:
-        """A second server's event is refused, and it names the first one's URL."""
+        """A second server's event is refused with the first one's URL."""
         one, other = two
         one.name_server("http://one:1")
         one.write("s", opening(), HELLO)
@@ -44,7 +44,7 @@ class TestOwner:
 
     @pytest.mark.slow
     def test_an_owner_is_named_to_everybody(self, two: tuple[Journal, Journal]) -> None:
-        """Both servers name the owner, and nobody one of a session that is not there."""
+        """Both servers name the owner, and none for an unknown session."""
         one, other = two
         one.name_server("http://one:1")
         one.write("s", opening())
@@ -56,7 +56,7 @@ class TestOwner:
 
     @pytest.mark.slow
     def test_a_released_session_goes_on_elsewhere_and_back(self, two: tuple[Journal, Journal]) -> None:
-        """Each server goes on from the end that the other one left."""
+        """Each server continues after the other's last event."""
         one, other = two
         one.write("s", opening())
         one.release("s")
@@ -69,7 +69,7 @@ class TestOwner:
 
     @pytest.mark.slow
     def test_a_released_session_can_stay(self, two: tuple[Journal, Journal]) -> None:
-        """The server that released a session goes on with it where no other one did."""
+        """The server that released a session can continue it if no other has."""
         one, _ = two
         one.write("s", opening())
         one.release("s")
@@ -77,7 +77,7 @@ class TestOwner:
 
     @pytest.mark.slow
     def test_a_clean_end_releases_everything(self, postgresql: PostgresLocation) -> None:
-        """What a server left can be gone on with at once."""
+        """Another server can continue the sessions of a closed one at once."""
         with Journal.open(postgresql) as one:
             one.write("s", opening())
         with Journal.open(postgresql) as other:
@@ -86,14 +86,14 @@ class TestOwner:
 
 class TestOrphans:
     def test_what_living_servers_own_is_none(self, two: tuple[Journal, Journal]) -> None:
-        """Nothing is taken from a server that lives."""
+        """A running server's sessions are not taken."""
         one, other = two
         one.write("s", opening())
         assert other.orphans(10) == []
 
     @pytest.mark.slow
     def test_the_oldest_come_first_and_not_all_at_once(self, postgresql: PostgresLocation) -> None:
-        """Unfinished sessions of an ended server are taken, as many as asked for."""
+        """A server takes an ended server's unfinished sessions, oldest first and up to a number."""
         with Journal.open(postgresql) as one:
             for name in ("c", "b", "a"):
                 one.write(name, opening())
@@ -106,7 +106,7 @@ class TestOrphans:
 
     @pytest.mark.slow
     def test_each_goes_to_one_server(self, postgresql: PostgresLocation) -> None:
-        """Servers that ask at the same time share the sessions out."""
+        """Servers that ask at the same time share the sessions."""
         names = [f"s{number:02}" for number in range(40)]
         with Journal.open(postgresql) as one:
             for name in names:
@@ -126,13 +126,13 @@ class TestOrphans:
             for journal, taken in found.items():
                 for name in taken:
                     journal.write(name, HELLO)
-            left = other.orphans(100) + third.orphans(100)  # one may have seen only locked ones
+            left = other.orphans(100) + third.orphans(100)  # one may have found only locked sessions
             assert sorted(found[other] + found[third] + left) == names
 
     def test_one_that_goes_on_in_that_moment(
         self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """What a server adds to a session while it takes that as an orphan does not stop it."""
+        """A server that writes to a session while it takes it as an orphan can continue it."""
         with Journal.open(postgresql) as one:
             one.write("s", opening())
         with Journal.open(postgresql) as other:
@@ -150,7 +150,7 @@ class TestOrphans:
 
     @pytest.mark.slow
     def test_a_family_stays_together(self, postgresql: PostgresLocation) -> None:
-        """A subagent's session goes where that of its parent is."""
+        """A subagent's session is taken only by the server of its parent."""
         with Journal.open(postgresql) as one:
             one.write("root", opening())
             one.write("child", opening(kind="child", parent="root", parent_seq=1))
@@ -162,7 +162,7 @@ class TestOrphans:
 
     @pytest.mark.slow
     def test_what_an_ended_server_held_is_found(self, two: tuple[Journal, Journal]) -> None:
-        """A server that another one ended writes nothing more; its sessions are taken."""
+        """A server that another one has ended writes no event; its sessions are taken."""
         one, other = two
         one.write("s", opening())
         end(one)
@@ -173,7 +173,7 @@ class TestOrphans:
 
     @pytest.mark.sqlite("a file has no owners")
     def test_a_file_has_all_that_is_unfinished(self, tmp_path: Path) -> None:
-        """A journal in a file gives its unfinished sessions, and has no owners."""
+        """A journal in a file returns its unfinished sessions and has no owners."""
         with Journal.open(tmp_path / "journal.db") as journal:
             journal.write("a", opening())
             journal.write("b", opening())
@@ -188,7 +188,7 @@ class TestServersEnded:
     def test_the_others_are_told(
         self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A server is told that another one left, and can take what it had."""
+        """A server is notified that another one left, and can take its sessions."""
         monkeypatch.setattr(leasing, "LEASE_SECONDS", 0.4)
         told = threading.Event()
         with Journal.open(postgresql) as one, Journal.open(postgresql) as other:

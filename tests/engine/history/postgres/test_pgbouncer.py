@@ -1,4 +1,4 @@
-"""A journal behind PgBouncer, in the two modes in which one can be."""
+"""A journal behind PgBouncer, in both supported modes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ HELLO = MessageAdded(role="user", text="hello")
 
 @dataclass(frozen=True, slots=True)
 class Pooled:
-    """A journal behind a pooler, and without it."""
+    """A journal's location behind a pooler, and its direct location."""
 
     mode: Pooling
     place: PostgresLocation
@@ -65,7 +65,7 @@ def pooled(request: pytest.FixtureRequest, database: PostgresServer) -> Iterator
 class TestJournal:
     @pytest.mark.slow
     def test_is_shared_by_servers(self, pooled: Pooled) -> None:
-        """Servers make the tables, write, take over, ask each other and read as without a pooler."""
+        """Servers create tables, write, take over, exchange acts and read as without a pooler."""
         with Journal.open(pooled.place) as one, Journal.open(pooled.place) as two:
             one.write("s", opening(), decided("c1", "test"), result("c1", "test"))
             two.write("t", opening())
@@ -98,7 +98,7 @@ class TestJournal:
         assert len(list(open_reader(pooled.direct).events("s7"))) == 10
 
     def test_goes_on_when_the_pooler_is_restarted(self, pooled: Pooled) -> None:
-        """Connections that the pooler ended are made anew, and what was sent is written once."""
+        """The journal replaces connections that were ended, and writes each event once."""
         with Journal.open(pooled.place) as journal:
             journal.write("s", opening())
             for _ in range(3):
@@ -107,7 +107,7 @@ class TestJournal:
                 )
                 rows(pooled.direct, f"{ended} AND datname = 'postgres' AND application_name <> ''")
                 journal.write("s", HELLO)
-        # The reading connection was ended, too, and is not tried first where it was used a moment ago.
+        # The reading connection was ended too; the pool does not check one it has just used.
         close_idle(pooled.direct)
         assert [each.seq for each in open_reader(pooled.direct).events("s")] == [1, 2, 3, 4]
 
@@ -117,7 +117,7 @@ class TestBell:
     def test_is_heard_for_as_long_as_a_session_is_the_clients(
         self, pooled: Pooled, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """In session mode it is heard; in transaction mode it finds out that it is not."""
+        """In session mode the bell is heard; in transaction mode it notices that it is not."""
         monkeypatch.setattr(ringing, "SILENCE_SECONDS", 0.5)
         rung = threading.Event()
         bell, other = Bell(pooled.place, rung.set), Bell(pooled.place, lambda: None)
@@ -139,12 +139,12 @@ class TestBell:
 
 class TestPoolerThatIsNotNamed:
     def test_is_an_error_that_says_how(self, pooled: Pooled) -> None:
-        """A pooler that takes no schema is found, and the error says what to write."""
+        """A pooler that refuses the schema is detected, and the error names the parameter to add."""
         with pytest.raises(JournalError, match="pooler=transaction or &pooler=session"):
             Journal.open(pooled.named(f"other_{pooled.mode}"))
 
     def test_that_drops_the_schema_is_found(self, pooled: Pooled, database: PostgresServer) -> None:
-        """So is one that ignores what it does not take: another schema would have the journal."""
+        """A pooler that ignores the schema is detected; otherwise the journal would be in another one."""
         with pooler(database, pooled.mode, "ignore_startup_parameters = options") as query:
             url = f"postgresql://interlock@/postgres?{query}&schema=other_{pooled.mode}"
             with pytest.raises(JournalError, match="Name its pool_mode in the URL"):

@@ -1,4 +1,4 @@
-"""Batches of which the database takes only some: what is faulty fails its own session."""
+"""Batches that the database accepts only in part: a faulty event fails its own session."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from .support.servers import lease, rows, wait_for, writer
 
 HELLO = MessageAdded(role="user", text="hello")
 TOO_LONG = "x" * 20_000
-"""An id that no index of PostgreSQL takes."""
+"""An id too long for an index of PostgreSQL."""
 EVENTS = "SELECT session, seq FROM event WHERE length(session) < 9 ORDER BY cursor"
 
 
@@ -40,18 +40,18 @@ def journal(postgresql: PostgresLocation) -> Iterator[Journal]:
 
 
 def random_id() -> str:
-    """An id that cannot be compressed to what an index takes."""
+    """Return an id too long for an index even after compression."""
     return secrets.token_hex(len(TOO_LONG) // 2)
 
 
 def whole(location: PostgresLocation) -> None:
-    """The journal has what it numbered, and its chains are whole."""
+    """Assert that no number is missing in the journal and that its chains are intact."""
     assert [check for check in verify_journal(location) if check.fault is not None] == []
     assert check_file(location).missing == 0
 
 
 def in_one_batch(journal: Journal, *written: tuple[str, tuple[object, ...]]) -> list[object]:
-    """Hand over while a commit is held up, so that all is one batch; the results, or errors."""
+    """Submit events while a commit is held, so that they form one batch; return results or errors."""
 
     async def run() -> list[object]:
         held = threading.Event()
@@ -94,7 +94,7 @@ class TestFaultySession:
 
     @pytest.mark.slow
     def test_the_record_has_no_holes(self, postgresql: PostgresLocation, journal: Journal) -> None:
-        """Numbers that refused events had are accounted for."""
+        """The numbers of refused events are accounted for."""
         in_one_batch(journal, ("a", (opening(),)), (random_id(), (opening(), HELLO)), ("b", (opening(),)))
         journal.write("a", HELLO)
         journal.close()
@@ -102,7 +102,7 @@ class TestFaultySession:
 
     @pytest.mark.slow
     def test_what_was_recorded_before_stays(self, postgresql: PostgresLocation, journal: Journal) -> None:
-        """What a session handed over before the faulty event is acknowledged."""
+        """Events that a session submitted before the faulty one are acknowledged."""
         in_one_batch(journal, ("a", (opening(),)))
         made = writer(journal)._rows.rows
 
@@ -120,7 +120,7 @@ class TestFaultySession:
 
     @pytest.mark.slow
     def test_a_session_that_is_gone(self, postgresql: PostgresLocation, journal: Journal) -> None:
-        """A session that was removed meanwhile fails alone."""
+        """A session that was removed from the database fails alone."""
         journal.write("a", opening())
         writer(journal)._rows.sessions.clear()
         for table in ("event", "owner"):
@@ -135,7 +135,7 @@ class TestSeveralStatements:
     def test_a_large_batch_is_split(
         self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A batch that is too much for one statement is written in several, in its order."""
+        """A batch too large for one statement is written in several, in order."""
         monkeypatch.setattr(writing, "MOST_BYTES", 100)
         journal.write("a", opening(), *[HELLO] * 9)
         assert rows(postgresql, EVENTS) == [("a", number) for number in range(1, 11)]
@@ -145,7 +145,7 @@ class TestElsewhere:
     def test_others_of_the_batch_are_recorded(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
-        """Sessions of another server fail, with those that a batch knew and those that it did not."""
+        """Sessions of another server fail, both known and unknown ones; the rest is recorded."""
         with Journal.open(postgresql) as other:
             journal.write("known", opening())
             rows(
@@ -169,7 +169,7 @@ class TestDiverged:
     def test_a_head_behind_memory_stops_its_session(
         self, postgresql: PostgresLocation, journal: Journal, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """A database that lost an acknowledged event stops that session, loudly, and no other one."""
+        """If the database lost an acknowledged event, only that session stops, with a log entry."""
         journal.write("s", opening(), HELLO)
         journal.write("t", opening())
         rows(postgresql, "DELETE FROM event WHERE session = 's' AND seq = 2")
@@ -192,7 +192,7 @@ class TestDiverged:
     def test_another_event_in_its_place_stops_it_too(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
-        """Another event of the same number is not what was acknowledged."""
+        """A session also stops if another event has the number of an acknowledged one."""
         journal.write("s", opening(), HELLO)
         rows(postgresql, "UPDATE event SET hash = 'other' WHERE session = 's' AND seq = 2")
         writer(journal)._drop()
@@ -203,7 +203,7 @@ class TestDiverged:
     def test_numbers_that_were_lost_are_not_given_again(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
-        """A lane that the database set back goes on where its server was."""
+        """If the database sets a lane back, its server continues after its own last number."""
         journal.write("s", opening(), HELLO)
         last = journal.write("t", opening())[0].cursor
         rows(postgresql, "DELETE FROM event WHERE session = 't'")
@@ -219,7 +219,7 @@ class TestFullDisk:
     def test_is_an_outage_until_there_is_space(
         self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A test write that needs no new page would succeed all the while."""
+        """The outage lasts until there is space, because the test write needs new space as well."""
         monkeypatch.setattr(write_monitor, "PROOF_SECONDS", 0.0)
         journal.write("s", opening())
         with reading(postgresql) as connection:

@@ -1,4 +1,4 @@
-"""Roles in the database: what a server's may do, and one behind a pooler."""
+"""Roles in the database: the rights of a server's role, and a role behind a pooler."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "many-servers.md"
 
 
 def of(location: PostgresLocation, role: str, more: str = "") -> PostgresLocation:
-    """The same place for another role."""
+    """Return the same location for another role."""
     url = location.url.replace("postgresql://interlock@", f"postgresql://{role}@")
     assert url != location.url
     return PostgresLocation.of(f"{url}{'&' if '?' in url else '?'}schema={location.schema}{more}")
@@ -38,7 +38,7 @@ def of(location: PostgresLocation, role: str, more: str = "") -> PostgresLocatio
 
 @pytest.fixture
 def role(postgresql: PostgresLocation) -> Iterator[str]:
-    """A role that may do nothing yet, named as the schema is."""
+    """A role without rights, named after the schema."""
     name = f"{postgresql.schema}_server"
     admin = psycopg.connect(postgresql.url, autocommit=True)
     admin.execute(f"CREATE ROLE {name} LOGIN".encode())
@@ -66,7 +66,7 @@ def granted(location: PostgresLocation, role: str) -> None:
 class TestServersRole:
     @pytest.mark.slow
     def test_writes_and_reads(self, postgresql: PostgresLocation, role: str) -> None:
-        """A server goes on with all that it does under the page's rights."""
+        """The rights on the page suffice for all work of a server."""
         Journal.open(postgresql).close()
         granted(postgresql, role)
         with Journal.open(of(postgresql, role)) as journal, Journal.open(of(postgresql, role)) as other:
@@ -107,7 +107,7 @@ class TestServersRole:
         ],
     )
     def test_changes_no_event(self, postgresql: PostgresLocation, role: str, statement: str) -> None:
-        """A server's role can neither change nor remove what was recorded."""
+        """A server's role can neither change nor remove records."""
         with Journal.open(postgresql) as journal:
             journal.write("s", opening())
         granted(postgresql, role)
@@ -119,13 +119,13 @@ class TestServersRole:
 
 class TestMissingRight:
     def test_of_the_schema(self, postgresql: PostgresLocation, role: str) -> None:
-        """A role that may not look into the schema is told that, not only that there is no table."""
+        """A missing right on the schema is reported as such, not as a missing table."""
         Journal.open(postgresql).close()
         with pytest.raises(JournalError, match="GRANT USAGE ON SCHEMA"):
             Journal.open(of(postgresql, role))
 
     def test_of_a_table(self, postgresql: PostgresLocation, role: str) -> None:
-        """A write that is refused names what is missing and nothing that is not."""
+        """The error of a refused write names the missing right and no other cause."""
         Journal.open(postgresql).close()
         granted(postgresql, role)
         with Journal.open(of(postgresql, role)) as journal:
@@ -142,7 +142,7 @@ class TestMissingRight:
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """A server whose calls only wait says why, once."""
+        """A server that cannot renew its lease reports the reason once."""
         monkeypatch.setattr(leasing, "LEASE_SECONDS", 0.4)
         Journal.open(postgresql).close()
         granted(postgresql, role)
@@ -160,7 +160,7 @@ class TestMissingRight:
 
 class TestPooler:
     def test_nothing_of_a_session_is_used(self, postgresql: PostgresLocation, role: str) -> None:
-        """Behind a pooler nothing is prepared, and the schema is the role's own."""
+        """Behind a pooler no statement is prepared, and the role's setting determines the schema."""
         Journal.open(postgresql).close()
         granted(postgresql, role)
         rows(postgresql, f"ALTER ROLE {role} SET search_path = {postgresql.schema}")
@@ -178,7 +178,7 @@ class TestPooler:
 
     @pytest.mark.slow
     def test_another_schema_is_an_error(self, postgresql: PostgresLocation, role: str) -> None:
-        """A role whose schema is another one is told what to say in the database."""
+        """If the role has another schema, the error names the statement that changes it."""
         Journal.open(postgresql).close()
         granted(postgresql, role)
         location = of(postgresql, role, "&pooler=transaction")
@@ -189,7 +189,7 @@ class TestPooler:
 
     @pytest.mark.slow
     def test_another_setting_is_an_error(self, postgresql: PostgresLocation, role: str) -> None:
-        """What cannot be set for a connection there has to be so for the role."""
+        """A setting that a pooled connection cannot change must be set for the role."""
         Journal.open(postgresql).close()
         granted(postgresql, role)
         rows(postgresql, f"ALTER ROLE {role} SET search_path = {postgresql.schema}")
@@ -200,6 +200,6 @@ class TestPooler:
             Journal.open(location)
 
     def test_another_kind_is_an_error(self) -> None:
-        """Only what is known of poolers can be said."""
+        """An unknown kind of pooler is refused."""
         with pytest.raises(JournalError, match="write pooler=transaction"):
             PostgresLocation.of("postgresql://db/lock?pooler=statement")

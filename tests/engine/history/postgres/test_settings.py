@@ -1,4 +1,4 @@
-"""Databases and roles set up otherwise: what statements rest on is set for each connection."""
+"""Unusual settings of databases and roles: each connection sets all that statements depend on."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def admin(postgresql: PostgresLocation) -> Iterator[psycopg.Connection]:
 
 @pytest.fixture
 def role(postgresql: PostgresLocation, admin: psycopg.Connection) -> Iterator[PostgresLocation]:
-    """The same place, for an owner of its tables that is set up oddly."""
+    """The same location, with an owner of the tables that has unusual settings."""
     name = f"{postgresql.schema}_odd"
     admin.execute(f"CREATE ROLE {name} LOGIN SUPERUSER".encode())
     url = postgresql.url.replace("postgresql://interlock@", f"postgresql://{name}@")
@@ -62,7 +62,7 @@ class TestOddRole:
     def test_records_and_reads_as_any_other(
         self, admin: psycopg.Connection, role: PostgresLocation
     ) -> None:
-        """Whatever a role's settings make of strings, arrays, bytes, numbers and transactions."""
+        """A role's settings for strings, arrays, bytes, numbers and transactions have no effect."""
         for setting in ODD.values():
             set_up(admin, role, setting)
         with Journal.open(role) as journal:
@@ -80,7 +80,7 @@ class TestOddRole:
 
     @pytest.mark.slow
     def test_does_not_end_what_is_idle(self, admin: psycopg.Connection, role: PostgresLocation) -> None:
-        """Connections that listen, or wait for the next batch, are idle for long, and stay."""
+        """Connections that are idle for long, to listen or wait for a batch, stay open."""
         set_up(admin, role, "idle_session_timeout = '200ms'")
         with Journal.open(role) as journal:
             journal.write("s", opening())
@@ -93,14 +93,14 @@ class TestOddRole:
     def test_does_not_have_statements_compiled(
         self, admin: psycopg.Connection, role: PostgresLocation
     ) -> None:
-        """Plans of a high estimated cost, as with `enable_nestloop = off`, take seconds to compile."""
+        """Compilation is off, since plans with a high estimated cost take seconds to compile."""
         set_up(admin, role, "jit = on")
         with closing(connect(role)) as connection:
             assert connection.execute("SHOW jit").fetchall() == [("off",)]
 
     @pytest.mark.slow
     def test_that_reads_only_is_named(self, admin: psycopg.Connection, role: PostgresLocation) -> None:
-        """It is not taken for a standby alone."""
+        """The error names the role's setting, not only a standby as the cause."""
         set_up(admin, role, "default_transaction_read_only = on")
         with pytest.raises(JournalError, match="default_transaction_read_only is on for the role"):
             Journal.open(role)
@@ -136,7 +136,7 @@ class TestErrorText:
         ],
     )
     def test_is_one_line_that_a_sentence_can_follow(self, error: psycopg.Error, text: str) -> None:
-        """The question of PostgreSQL's library is left out: the remedy answers it."""
+        """The text omits the question of PostgreSQL's library, which the remedy answers."""
         assert f"PostgreSQL says: {text}. " in str(
             unreachable(PostgresLocation("postgresql://db/x", "i"), error)
         )
@@ -158,7 +158,7 @@ class TestRemedies:
     def test_name_what_a_role_may_change(
         self, postgresql: PostgresLocation, error: psycopg.Error, remedy: str
     ) -> None:
-        """What a limit of the database or the role ends names that limit."""
+        """The error names the limit of the database or role and its remedy."""
         assert remedy in str(unreachable(postgresql, error))
 
 
@@ -167,7 +167,7 @@ class TestEncoding:
     def test_has_to_hold_every_text(
         self, postgresql: PostgresLocation, admin: psycopg.Connection
     ) -> None:
-        """A database of another encoding is refused at once, not at the first text it cannot hold."""
+        """A database with another encoding is refused at once, not at the first text it cannot store."""
         name = f"{postgresql.schema}_latin"
         admin.execute(f"CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0".encode())
         try:

@@ -1,4 +1,4 @@
-"""A standby that takes over: with everything that was acknowledged, or without some of it."""
+"""Failover to a standby that has all acknowledged events, or only some."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def pair() -> Iterator[Pair]:
 @pytest.mark.slow
 class TestSynchronous:
     def test_nothing_is_lost(self, pair: Pair) -> None:
-        """What was acknowledged with a standby that each commit waits for is there when it takes over."""
+        """A standby for which each commit waits has all acknowledged events after a failover."""
         pair.set(pair.one, "synchronous_standby_names", "*")
         wait_for(lambda: rows(pair.one, "SELECT sync_state FROM pg_stat_replication") == [("sync",)])
         with Journal.open(pair.location) as journal:
@@ -45,7 +45,7 @@ class TestSynchronous:
         assert [check.fault for check in verify_journal(pair.other)] == [None]
 
     def test_what_no_standby_has_is_not_acknowledged(self, pair: Pair) -> None:
-        """A write that no standby has waits; it is acknowledged once one has it."""
+        """A write waits until a standby has it, and only then is it acknowledged."""
         with Journal.open(pair.location) as journal:
             journal.write("s", opening())
             pair.set(pair.one, "synchronous_standby_names", "*")
@@ -67,7 +67,7 @@ class TestSynchronous:
 @pytest.mark.slow
 class TestAsynchronous:
     def test_what_is_lost_is_noticed(self, pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
-        """A session of which the standby lacks an acknowledged event stops, loudly; others go on."""
+        """If the standby lacks an acknowledged event, its session stops, and others continue."""
         with Journal.open(pair.location) as journal:
             assert "standby" in durability(pair.location)[0]
             journal.write("whole", opening())
@@ -79,7 +79,7 @@ class TestAsynchronous:
             lost = journal.write("s", HELLO)[0]
             assert rows(pair.other, there) == [(2,)]
             pair.fail_over()
-            with pytest.raises(JournalError):  # the first may find its numbers gone
+            with pytest.raises(JournalError):  # the first write may find its numbers gone
                 journal.write("s", HELLO)
             with pytest.raises(SessionDiverged, match="event 2 of it was acknowledged"):
                 journal.write("s", HELLO)
@@ -90,7 +90,7 @@ class TestAsynchronous:
 @pytest.mark.slow
 class TestOldPrimary:
     def test_that_comes_back_is_not_used(self, pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
-        """What goes on at the standby stays there when the one before it is started, and takes writes."""
+        """An old primary that starts again and accepts writes is not used; the standby continues."""
         pair.set(pair.one, "synchronous_standby_names", "*")
         wait_for(lambda: rows(pair.one, "SELECT sync_state FROM pg_stat_replication") == [("sync",)])
         with Journal.open(pair.location) as journal:
@@ -98,7 +98,7 @@ class TestOldPrimary:
             pair.fail_over()
             journal.write("s", HELLO)
             pair.primary.start(synchronous_standby_names="")
-            writer(journal)._drop()  # a network that is cut for a moment
+            writer(journal)._drop()  # a short interruption of the network
             assert journal.write("s", HELLO)[0].seq == 3
             close_idle(pair.location)
             assert len(list(open_reader(pair.location).events("s"))) == 3
@@ -110,7 +110,7 @@ class TestOldPrimary:
             pair.standby.start()
 
     def test_is_known_to_who_starts_afterwards(self, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A server that was not there when the standby took over looks at all hosts first."""
+        """A server that starts after the failover looks at all hosts first."""
         with Journal.open(pair.location) as journal:
             journal.write("s", opening())
             there = "SELECT count(*) FROM event"

@@ -1,4 +1,4 @@
-"""Statements whose answer is lost on the way, and statements that take long."""
+"""Statements whose answer is lost, and statements that take long."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @contextmanager
 def proxied() -> Iterator[tuple[PostgresLocation, PostgresLocation, Proxy]]:
-    """The location of a database, its location behind a proxy, and the proxy."""
+    """Return the location of a database, its location behind a proxy, and the proxy."""
     with own_server(port=free_port(), durable=False) as database:
         assert database.port is not None
         proxy = Proxy(database.port)
@@ -42,7 +42,7 @@ def proxied() -> Iterator[tuple[PostgresLocation, PostgresLocation, Proxy]]:
 
 class TestHalfOpenConnection:
     def test_ends_a_read_for_which_the_database_has_nothing_left_to_do(self) -> None:
-        """Such a read fails, also within a transaction, and the next one has a connection that works."""
+        """The read fails, even within a transaction, and the next one gets a working connection."""
         with proxied() as (_, through, proxy):
             for begins in ("SELECT 1", "BEGIN"):
 
@@ -76,7 +76,7 @@ class TestStatementThatTakesLong:
     def test_is_left_to_its_end(
         self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The database says that it still executes it."""
+        """The database reports that it still executes the statement."""
         said: list[bool] = []
         is_lost = limits._is_lost
         monkeypatch.setattr(limits, "_is_lost", lambda *args: said.append(is_lost(*args)) or said[-1])
@@ -87,7 +87,7 @@ class TestStatementThatTakesLong:
     def test_is_left_to_its_end_if_the_database_cannot_be_asked(
         self, postgresql: PostgresLocation
     ) -> None:
-        """A database without a free connection answers no question."""
+        """The statement also continues if the database has no free connection for the question."""
         refusals: list[str] = []
 
         def connect() -> NoReturn:

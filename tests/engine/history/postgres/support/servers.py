@@ -1,4 +1,4 @@
-"""Servers of a journal in PostgreSQL, looked at and acted on beside their journals."""
+"""Access to servers of a journal in PostgreSQL: their parts, other connections and failures."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from interlock.engine.history.postgres.writer import PostgresWriter
 
 
 def lease(journal: Journal) -> ServerLease:
-    """A journal's place among the servers."""
+    """Return a journal's lease among the servers."""
     return cast(ServerLease, journal._lock)
 
 
 def writer(journal: Journal) -> PostgresWriter:
-    """The part of a journal that commits."""
+    """Return the part of a journal that commits."""
     return cast(PostgresWriter, journal._writer)
 
 
 @contextmanager
 def beside(location: PostgresLocation) -> Iterator[PostgresConnection]:
-    """A connection of nobody's, gone with what it has not committed."""
+    """Open a separate connection; its end rolls back an open transaction."""
     connection = connect(location)
     try:
         yield connection
@@ -40,20 +40,20 @@ def beside(location: PostgresLocation) -> Iterator[PostgresConnection]:
 
 
 def rows(location: PostgresLocation, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-    """What the database answers to everybody."""
+    """Run a statement on a separate connection and return its rows."""
     with beside(location) as connection:
         cursor = connection.execute(statement, values)
         return cursor.fetchall() if cursor.description else []
 
 
 def end(journal: Journal) -> None:
-    """End a server as another one does that finds its lease over; it does not know yet."""
+    """End a server as another one does after its lease has expired; the server does not know yet."""
     location = lease(journal).location
     rows(location, "UPDATE server SET ended = lease WHERE id = ?", (lease(journal).id,))
 
 
 class Step:
-    """A statement on a connection of its own, which begins a transaction and can be left uncommitted."""
+    """A separate connection whose statements stay in an open transaction."""
 
     def __init__(self, location: PostgresLocation) -> None:
         self.connection = connect(location)
@@ -64,7 +64,7 @@ class Step:
         self.found: list[tuple[Any, ...]] = []
 
     def run(self, statement: str, values: Any = ()) -> list[tuple[Any, ...]]:
-        """Run a statement and leave its transaction open; what it gives."""
+        """Run a statement, leave its transaction open and return its rows."""
         if self.connection.raw.info.transaction_status == 0:
             self.connection.raw.execute("BEGIN")
         if isinstance(values, dict):
@@ -75,7 +75,7 @@ class Step:
         return self.found
 
     def start(self, statement: str, values: Any = ()) -> None:
-        """Run a statement in a thread, until it waits for another one's lock."""
+        """Run a statement in a thread until it waits for another one's lock."""
 
         def go() -> None:
             try:
@@ -89,7 +89,7 @@ class Step:
         wait_for(lambda: bool(rows(self._location, waiting, (self._process,))))
 
     def go_on(self) -> list[tuple[Any, ...]]:
-        """Wait for the statement that was started; what it gives. Raises what it raised."""
+        """Wait for the started statement and return its rows, or raise its error."""
         assert self._thread is not None
         self._thread.join(20)
         assert not self._thread.is_alive()
@@ -108,7 +108,7 @@ class Step:
 
 
 def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
-    """Return once a condition holds."""
+    """Return once the condition holds."""
     until = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < until, "it did not happen"
@@ -116,9 +116,9 @@ def wait_for(condition: Callable[[], bool], seconds: float = 20) -> None:
 
 
 def append_values(journal: Journal, *bodies: EventBody, session: str) -> dict[str, Any]:
-    """The values of the statement by which a server would write events, which it does not send.
+    """Return the values of the append statement for these events, without sending it.
 
-    Its next commit starts from what the database has.
+    The server's next commit starts from the database's state.
     """
     with journal._mutex:
         head, cursor = journal._head(session), journal._last_cursor()
@@ -153,7 +153,7 @@ def append_values(journal: Journal, *bodies: EventBody, session: str) -> dict[st
 
 
 def lose(location: PostgresLocation, session: str, kept: int) -> None:
-    """Have a database be as if it had taken no more than the first `kept` events of a session."""
+    """Let a database lose a session's events after the first `kept`."""
     [(status,)] = rows(
         location, "SELECT CASE WHEN ? > 0 THEN 'idle' END FROM session WHERE id = ?", (kept, session)
     )
@@ -175,6 +175,6 @@ def lose(location: PostgresLocation, session: str, kept: int) -> None:
 
 
 def fail_over(journal: Journal) -> None:
-    """Have a server find another database in place of its own."""
+    """Let a server compare its sessions with the database again, as after a failover."""
     writer(journal)._drop()
     writer(journal)._ends._compared = None
