@@ -97,7 +97,7 @@ class TestJournal:
         assert len(list(open_reader(pooled.place).events("s"))) == 5
         assert len(list(open_reader(pooled.direct).events("s7"))) == 10
 
-    def test_goes_on_when_the_pooler_is_restarted(self, pooled: Pooled) -> None:
+    def test_replaces_connections_that_were_ended(self, pooled: Pooled) -> None:
         """The journal replaces connections that were ended, and writes each event once."""
         with Journal.open(pooled.place) as journal:
             journal.write("s", opening())
