@@ -131,7 +131,7 @@ class TestGroup:
         assert shop.ran == []
 
     async def test_without_operators_it_fails_closed(self, hub: Hub, shop: Shop) -> None:
-        """If no operators are configured, nobody is a member of the group and approvals are refused."""
+        """If no operators are configured, the group has no members and approvals are refused."""
         hub.know_operators(Operators())
         _, request = await asked(hub, shop, "of security")
         assert "maria is not in security" in await approve(hub, request, "maria")

@@ -74,7 +74,7 @@ class TestCalls:
     """An agent that makes several calls at once."""
 
     async def test_the_limit_blocks_the_second(self, hub: Hub) -> None:
-        """G-68: when the first call is approved, the limit blocks the second without a request."""
+        """G-68: if the first call is approved, the limit blocks the second without a request."""
         calls = await contending(hub, "a", "b")
         request = await one_question(hub)
         assert request.call_id == "a"
@@ -91,7 +91,7 @@ class TestCalls:
         await check_fold(hub)
 
     async def test_the_second_is_asked_about(self, hub: Hub) -> None:
-        """G-68: when the first call is denied, the second gets a request and runs if approved."""
+        """G-68: if the first call is denied, the second gets a request and runs if approved."""
         calls = await contending(hub, "a", "b")
         events = hub.subscribe()
         await hub.decide((await one_question(hub)).id, approved=False, by="ada")
@@ -157,7 +157,7 @@ class TestCalls:
 
     @pytest.mark.slow
     async def test_the_first_expires(self, tmp_path: Path) -> None:
-        """G-68: when a request expires, the next waiting call gets a request."""
+        """G-68: if a request expires, the next waiting call gets a request."""
         journal = Journal.open(tmp_path / "expiring.db")
         hub = Hub(journal, policy=ApprovalPolicy(expire=0.5))
         try:

@@ -100,7 +100,7 @@ class TestStaysOpen:
             await check_fold(hub)
 
     async def test_not_where_it_is_off(self, tmp_path: Path) -> None:
-        """If late answers are off, giving up withdraws the request. A withdrawn call is never late."""
+        """If late answers are off, giving up withdraws the request. A withdrawal always does."""
         async with left(tmp_path) as (hub, _):
             hub._live.hosted("robin-1").questions.table.policy = ApprovalPolicy()
             heard = hub.subscribe()

@@ -353,7 +353,7 @@ class TestShadow:
         assert (await gate.handle_tool_call(call("y", "2"))).outcome == "block"
 
     async def test_chain(self) -> None:
-        """G-57: what a blocked call would have unlocked stays blocked, as in enforce mode."""
+        """G-57: a call that a blocked call would have unlocked stays blocked, as in enforce mode."""
         rules = "require lint before test\nrequire test before deploy"
         for mode in ("enforce", "shadow"):
             gate = manager(rules, mode=mode)

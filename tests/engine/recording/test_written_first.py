@@ -27,7 +27,7 @@ from ..support.shop import Shop, bodies, until
 
 RULES = "require human-approval before deploy"
 COMMIT = 0.02
-"""Seconds that a commit takes: what did not wait for it would act before."""
+"""Seconds that a commit takes, so that code that does not wait for it acts too early."""
 
 
 @pytest.fixture

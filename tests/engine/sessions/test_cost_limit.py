@@ -199,7 +199,7 @@ class TestLabels:
 
         @tool(label="same")
         async def same() -> str:
-            """Has its own name for a label."""
+            """Do nothing; the label equals the name."""
             return ""
 
         class Odd:

@@ -33,7 +33,7 @@ async def hub(journal: StepwiseJournal) -> AsyncIterator[Hub]:
 
 async def until_told(told: Told, number: int) -> None:
     async with asyncio.timeout(20):
-        while len(told) < number:  # noqa: ASYNC110 - another's list
+        while len(told) < number:  # noqa: ASYNC110 - another task's list
             await asyncio.sleep(0)
 
 
@@ -75,7 +75,7 @@ class TestAtOnce:
         assert await hub.approvals() == []
         waiting = asyncio.ensure_future(hub.call("robin-1", "d", "deploy", {}))
         async with asyncio.timeout(20):
-            while not (asked := await hub.approvals()):  # noqa: ASYNC110 - another's state
+            while not (asked := await hub.approvals()):  # noqa: ASYNC110 - another task's state
                 await asyncio.sleep(0)
         await hub.decide(asked[0].id, approved=True, by="ada")
         assert (await waiting).outcome == "allow"

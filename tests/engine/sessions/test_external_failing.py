@@ -67,7 +67,7 @@ class TestUnrecordedCall:
         assert [decided.call_id for decided in recorded(hub.database, CallDecided)] == ["t"]
         again = asyncio.ensure_future(hub.call("robin-1", "d", "deploy", {"env": "staging"}))
         async with asyncio.timeout(20):
-            while not (asked := await hub.approvals()):  # noqa: ASYNC110 - another's state
+            while not (asked := await hub.approvals()):  # noqa: ASYNC110 - another task's state
                 await asyncio.sleep(0)
         assert asked[0].input == {"env": "staging"}
         await hub.decide(asked[0].id, approved=True, by="ada")
@@ -104,7 +104,7 @@ class TestStop:
         await ran(hub, "robin-1", "t", "test")
         call = asyncio.ensure_future(hub.call("robin-1", "d", "deploy", {"env": "prod"}))
         async with asyncio.timeout(20):
-            while not (asked := await hub.approvals()):  # noqa: ASYNC110 - another's state
+            while not (asked := await hub.approvals()):  # noqa: ASYNC110 - another task's state
                 await asyncio.sleep(0)
         journal.quick([3], [3])
         deciding = asyncio.ensure_future(hub.decide(asked[0].id, approved=approved, by="mia"))

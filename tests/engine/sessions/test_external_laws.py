@@ -35,7 +35,7 @@ block rm
 """
 NETS = ("require-test-before-deploy", "approve-before-deploy", "approve-before-publish", "block-rm")
 CALLS = (("t", "test"), ("u", "test"), ("d", "deploy"), ("e", "deploy"), ("p", "publish"), ("r", "rm"))
-"""What each id stands for, unless another input comes first."""
+"""The id and tool of each call."""
 
 Verb: TypeAlias = Literal[
     "call", "other", "withdraw", "ok", "failed", "approve", "edit", "grant", "deny", "stop",

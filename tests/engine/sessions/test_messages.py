@@ -51,7 +51,7 @@ async def waiting(hub: Hub, session: str) -> list[str]:
 
 class TestAccepted:
     async def test_by_a_session_that_works(self, hub: Hub, shop: Shop) -> None:
-        """A-70: when `send` returns, the message is in the file with mode and sender, and waits."""
+        """A-70: the message waits and is in the file with mode and sender when `send` returns."""
         session = await asking(hub, shop, T("done"), T("and that"))
         await hub.send(session, "then that", by="ben", mode="queue")
         [queued] = bodies(hub, session, MessageQueued)

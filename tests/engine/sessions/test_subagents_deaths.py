@@ -34,7 +34,7 @@ limit test to 2 per session
 """
 UNKNOWN = "Outcome unknown: the session ended before a result was recorded"
 EACH = 1 if THOROUGH else 3
-"""With each change a host dies after every third event, in the thorough run after each."""
+"""A host dies after every third event, in the thorough run after each event."""
 NO = "publish was rejected by human review: no"
 
 

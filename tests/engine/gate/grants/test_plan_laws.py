@@ -66,7 +66,7 @@ WHENS = (
 ENVS = ("prod", "test", None)
 
 Call: TypeAlias = tuple[str, dict[str, object], bool, str]
-"""A tool, an input, whether it fails, and the beginning of its id."""
+"""A call: tool, input, whether it fails, and the prefix of its id."""
 
 
 def some_step(random: Random) -> dict[str, Any]:

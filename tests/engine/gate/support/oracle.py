@@ -84,8 +84,7 @@ class Decided:
 
 
 Answer = Callable[[str, Arc, str], Awaitable[Any]]
-"""Asked with net, transition and name: `True`, `False`, a dict as the edited input, or a text why it
-failed."""
+"""Answers for net, transition and name: `True`, `False`, a dict as the edited input, or an error text."""
 
 Steps = list[tuple[Arc, str]]
 

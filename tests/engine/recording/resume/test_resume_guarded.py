@@ -269,10 +269,10 @@ class TestReason:
 
 
 class TestForATime:
-    """A rule that is off for a limited time is restored, whatever happens in between."""
+    """A rule that is off for a limited time is restored, despite any change in between."""
 
     async def test_dropped_meanwhile(self, hub: Hub, shop: Shop, watch: Watch) -> None:
-        """A net that two operators switched off for ten minutes cannot be dropped by one meanwhile."""
+        """One operator cannot drop a net that two operators switched off for ten minutes."""
         session = await hub.open_session(
             bot(shop, T("ok")), SessionConfig(REGISTRY, by="carl"), session_id="s1"
         )

@@ -58,7 +58,7 @@ NETS = compile_rules("require human-approval before mark\nlimit mark to 30 per s
 MOST_STEPS = 40
 
 marks: list[str] = []
-"""The agents whose approved tool ran, outside of any record."""
+"""The agents whose approved tool ran, kept outside the record."""
 
 
 @tool
@@ -75,7 +75,7 @@ async def look(ctx: ToolContext, agent: str) -> str:
 
 
 Shaped: TypeAlias = tuple[list[Plain], list[str], list[bool]]
-"""A flow's nodes; of its works, which are a person's (`S`) or an agent's (`A`); which calls get a yes."""
+"""Nodes of a flow; which works are suspend (`S`) or agent (`A`) nodes; which calls are approved."""
 
 
 def flow_of(shaped: Shaped) -> type[Flow]:
