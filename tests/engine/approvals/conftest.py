@@ -1,4 +1,4 @@
-"""A clock that tests of deadlines move."""
+"""A clock that tests of deadlines can advance."""
 
 from __future__ import annotations
 

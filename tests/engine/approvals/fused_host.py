@@ -1,4 +1,4 @@
-"""A host whose approved call is not released yet, to be killed."""
+"""A host process whose approved call is still on its fuse, which the test kills."""
 
 from __future__ import annotations
 

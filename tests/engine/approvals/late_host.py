@@ -1,4 +1,4 @@
-"""A host with a late request that is approved and one that is not, to be killed."""
+"""A host process with one approved and one open late request, which the test kills."""
 
 from __future__ import annotations
 

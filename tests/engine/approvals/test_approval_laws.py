@@ -1,4 +1,4 @@
-"""No interleaving of what people do lets a call run that its journal does not justify."""
+"""Laws: under any order of operators' actions, every call that runs is justified by its journal."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ Moment = tuple[int, Move]
 
 
 def story(*moves: st.SearchStrategy[Move]) -> st.SearchStrategy[list[Moment]]:
-    """Moves of which each finds what the one before has led to."""
+    """Moves that each happen after the previous one has taken effect."""
     return st.tuples(*moves).map(lambda each: [(REST, move) for move in each])
 
 
 def together(*moves: st.SearchStrategy[Move]) -> st.SearchStrategy[list[Moment]]:
-    """Moves at the same moment, in this order."""
+    """Moves that happen at the same moment, in this order."""
     return st.tuples(*moves).map(lambda each: [(0 if n else REST, move) for n, move in enumerate(each)])
 
 
@@ -144,7 +144,7 @@ STORIES = st.one_of(
 
 
 def moments(*moves: st.SearchStrategy[Move]) -> st.SearchStrategy[list[Moment]]:
-    """Up to thirty moves and what stands between them."""
+    """Up to thirty moves with the pauses between them."""
     one = st.tuples(SOON, st.one_of(*moves)).map(lambda moment: [moment])
     parts = st.lists(st.one_of(one, one, STORIES), min_size=2, max_size=22)
     return parts.map(lambda lists: [moment for part in lists for moment in part][:30])
@@ -171,7 +171,7 @@ def live_through(
     moves: Sequence[Moment],
     delays: Sequence[int] = (),
 ) -> World:
-    """Sessions that work while `moves` happen to them, each so many turns after the one before."""
+    """Run sessions while `moves` happen, each after its pause, and check the records."""
 
     async def live(folder: Path) -> World:
         world = World(empty, folder, rules, scripts, policy, lags, delays)
@@ -209,7 +209,7 @@ LOST = st.one_of(ANSWER, DEED, DIRECT)
 def window(
     switch: str, session: int, net: int, calls: list[tuple[int, int]], besides: list[Moment]
 ) -> list[Moment]:
-    """A switch that gets lost; before that is heard, perhaps, its session's gate decides calls."""
+    """A switch that the journal refuses, with calls that the session decides at about the same time."""
     direct = [(pause, Deed("call", session, call)) for pause, call in calls]
     return [(REST, Deed("refuse")), (0, Deed(switch, session, net)), *direct, *besides]
 
@@ -248,10 +248,8 @@ class TestLaws:
         lags: list[int],
         moves: list[Moment],
     ) -> None:
-        """G-15, G-63: whatever people do at whatever moment, every call that ran was allowed, on that
-        very input, by a decision that was in the file before, and that the events before it justify; and
-        fold, hub and gate are one.
-        """
+        """G-15, G-63: for any moves, each call that ran was allowed with that input by a decision already
+        in the file. Earlier events justify that decision, and fold, hub and gate agree."""
         live_through(empty, rules, scripts, policy, lags, moves)
 
     @settings(max_examples=examples(30), deadline=None)
@@ -266,7 +264,6 @@ class TestLaws:
         delays: list[int],
         moves: list[Moment],
     ) -> None:
-        """G-15, G-63: the same where commits fail in between, and where somebody acts before that is
-        heard; afterwards every session goes on.
-        """
+        """G-15, G-63: the same holds if commits fail and operators act before the failure is known.
+        Afterwards every session continues."""
         live_through(empty, rules, scripts, policy, lags, moves, delays)

@@ -1,4 +1,4 @@
-"""Requests that not anybody may approve: members of a group, not the author, others after some time."""
+"""Requests with restricted approvers: group members, not the author, and others after an escalation."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def agent(shop: Shop, *replies: object) -> Agent:
 async def asked(
     hub: Hub, shop: Shop, options: str, *replies: object, by: str = "zoe"
 ) -> tuple[str, ApprovalState]:
-    """A session that somebody started, whose deploy waits."""
+    """Open a session that `by` started and return the request of its deploy."""
     events = hub.subscribe()
     config = SessionConfig(compile_rules(f"{HEAD} {options}").registry, by=by)
     session = await hub.open_session(agent(shop, *replies), config)
@@ -79,7 +79,7 @@ async def asked(
 
 
 def killed(hub: Hub, copy: Path, clock: Clock) -> Hub:
-    """Another host of what is in the record now, as after a `kill -9`."""
+    """Open another hub on a copy of the record, as after a `kill -9`."""
     with closing(sqlite3.connect(hub.database)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
     journal = Journal.open(copy, clock=clock)
@@ -90,14 +90,14 @@ def killed(hub: Hub, copy: Path, clock: Clock) -> Hub:
 
 
 async def approve(hub: Hub, request: ApprovalState, by: str) -> str:
-    """What somebody is told who approves; empty where it counts."""
+    """Approve a request; return the message of a refusal, or an empty string."""
     outcome = await hub.decide(request.id, approved=True, by=by, digest=request.digest)
     return "" if outcome.ok else outcome.message
 
 
 class TestGroup:
     async def test_only_members_count(self, hub: Hub, shop: Shop) -> None:
-        """Who is in no such group is told so; the request stays open and nothing is recorded."""
+        """An operator outside the group is refused with a reason, and nothing is recorded."""
         session, request = await asked(hub, shop, "by 2 of security")
         assert request.approvers == Approvers("security")
         assert await approve(hub, request, "ben") == "ben is not in security: 2 of security must approve"
@@ -113,7 +113,7 @@ class TestGroup:
         await check(hub, session)
 
     async def test_one_of_a_group(self, hub: Hub, shop: Shop) -> None:
-        """Also where one approval is enough."""
+        """The group also applies if one approval is enough."""
         session, request = await asked(hub, shop, "of security")
         assert (
             await approve(hub, request, "omar") == "omar is not in security: 1 of security must approve"
@@ -124,20 +124,20 @@ class TestGroup:
         assert decided.groups == ("security",)
 
     async def test_anybody_may_deny(self, hub: Hub, shop: Shop) -> None:
-        """A denial takes no group."""
+        """An operator outside the group may deny."""
         session, request = await asked(hub, shop, "by 2 of security")
         assert (await hub.decide(request.id, approved=False, by="ben", reason="no")).ok
         await hub.wait(session)
         assert shop.ran == []
 
     async def test_without_operators_it_fails_closed(self, hub: Hub, shop: Shop) -> None:
-        """Nobody is in a group that no configuration names."""
+        """If no operators are configured, the group has no members and approvals are refused."""
         hub.know_operators(Operators())
         _, request = await asked(hub, shop, "of security")
         assert "maria is not in security" in await approve(hub, request, "maria")
 
     async def test_who_has_left_the_group_does_not_count(self, hub: Hub, shop: Shop) -> None:
-        """An approval is looked at again at the last one; then all are asked anew."""
+        """The last approval checks the earlier ones again; if one no longer counts, all are void."""
         session, request = await asked(hub, shop, "by 2 of security")
         assert await approve(hub, request, "maria") == ""
         hub.know_operators(Operators((Operator("ada", groups=("security",)), Operator("maria"))))
@@ -149,7 +149,7 @@ class TestGroup:
         assert shop.ran == []
 
     async def test_who_may_only_look_by_now_does_not_count(self, hub: Hub, shop: Shop) -> None:
-        """G-101: a role that was taken away since takes the approval with it."""
+        """G-101: an approval no longer counts if the approver's role was reduced to `look`."""
         session, request = await asked(hub, shop, "by 2")
         assert await approve(hub, request, "maria") == ""
         hub.know_operators(Operators((Operator("ada"), Operator("maria", "look"))))
@@ -160,14 +160,14 @@ class TestGroup:
         assert shop.ran == []
 
     async def test_an_edit_takes_them_too(self, hub: Hub, shop: Shop) -> None:
-        """Who may not approve may not approve another input either."""
+        """An operator outside the group cannot approve an edited input either."""
         _, request = await asked(hub, shop, "of security")
         outcome = await hub.decide(request.id, approved=True, by="ben", input={"env": "x"})
         assert not outcome.ok
         assert shop.ran == []
 
     async def test_a_grant_takes_the_same_people(self, hub: Hub, shop: Shop) -> None:
-        """Whoever could not approve cannot let later calls pass, and neither can the author."""
+        """A grant requires a member of the group who is not the author."""
         session, request = await asked(hub, shop, "of security", by="maria")
         terms = {"approved": True, "reason": "often", "grant": GrantTerms("names")}
         assert "ben is not in security" in (await hub.decide(request.id, by="ben", **terms)).message
@@ -179,7 +179,7 @@ class TestGroup:
 
 class TestAuthor:
     async def test_whoever_is_behind_the_session_does_not_count(self, hub: Hub, shop: Shop) -> None:
-        """Who opened it, and who gave the running turn its task."""
+        """Neither the operator who opened the session nor the one who sent its task counts."""
         events = hub.subscribe()
         config = SessionConfig(compile_rules(f"{HEAD} not by author").registry, by="zoe")
         session = await hub.open_session(agent(shop), config)
@@ -197,14 +197,14 @@ class TestAuthor:
         assert shop.ran == ["deploy staging"]
 
     async def test_the_author_may_deny(self, hub: Hub, shop: Shop) -> None:
-        """To stop something takes nobody else."""
+        """The author of a session may deny its request."""
         session, request = await asked(hub, shop, "not by author")
         assert (await hub.decide(request.id, approved=False, by="zoe")).ok
         await hub.wait(session)
         assert shop.ran == []
 
     async def test_it_holds_against_the_policy(self, shop: Shop, tmp_path: Path) -> None:
-        """With `own_approvals` authors count among several people, but not where the rule says so."""
+        """The policy `own_approvals` lets authors count, but not for a rule with `not by author`."""
         hub = Hub(Journal.open(tmp_path / "own.db"), policy=ApprovalPolicy(own_approvals=True))
         try:
             _, request = await asked(hub, shop, "by 2 not by author", by="zoe")
@@ -216,7 +216,7 @@ class TestAuthor:
             await hub.close()
 
     async def test_in_a_group(self, hub: Hub, shop: Shop) -> None:
-        """A member who started the session is no other person."""
+        """A member of the group who started the session does not count."""
         _, request = await asked(hub, shop, "of security not by author", by="maria")
         assert await approve(hub, request, "maria") == (
             "maria started this session: 1 of security, other people, must approve"
@@ -226,7 +226,7 @@ class TestAuthor:
 
 class TestEscalation:
     async def test_members_count_from_then_on(self, hub: Hub, shop: Shop, clock: Clock) -> None:
-        """Recorded with the journal's time; who approved before still counts."""
+        """After the escalation, members of the second group count, and so do earlier approvals."""
         session, request = await asked(hub, shop, "by 2 of security escalate to oncall after 10m")
         assert await approve(hub, request, "maria") == ""
         assert "omar is not in security:" in await approve(hub, request, "omar")
@@ -246,7 +246,7 @@ class TestEscalation:
     async def test_rules_that_change_while_it_is_recorded(
         self, hub: Hub, shop: Shop, clock: Clock
     ) -> None:
-        """An answer that brings the escalation about is none to a request that changed meanwhile."""
+        """If the rules change while the escalation is recorded, the answer does not count."""
         session, request = await asked(hub, shop, "of security escalate to oncall after 10m\nblock rm")
         clock.advance(600)
         answer = asyncio.ensure_future(approve(hub, request, "omar"))
@@ -261,7 +261,7 @@ class TestEscalation:
     async def test_a_call_that_goes_while_it_is_recorded(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Nothing is decided about a request that was withdrawn meanwhile."""
+        """If the call is withdrawn while the escalation is recorded, nothing is decided."""
         rule = f"{HEAD} of security escalate to oncall after 10m"
         async with waiting(tmp_path, rule) as (hub, request, call):
             hub.know_operators(PEOPLE)
@@ -278,7 +278,7 @@ class TestEscalation:
 
     @pytest.mark.slow
     async def test_it_comes_by_itself(self, shop: Shop, tmp_path: Path) -> None:
-        """Nobody needs to look at it."""
+        """The escalation happens at its time without any answer or query."""
         hub = Hub(Journal.open(tmp_path / "real.db"))
         try:
             events = hub.subscribe()
@@ -294,7 +294,7 @@ class TestEscalation:
 
     @pytest.mark.slow
     async def test_it_survives_a_restart(self, shop: Shop, tmp_path: Path, clock: Clock) -> None:
-        """The time counts from when people were first asked, also while no host ran."""
+        """The escalation's time counts from the first request, including time without a host."""
         options = "of security escalate to oncall after 10m within 1h"
         registry = compile_rules(f"{HEAD} {options}").registry
         hub = Hub(Journal.open(tmp_path / "0.db", clock=clock))
@@ -321,7 +321,7 @@ class TestEscalation:
             await each.close()
 
     async def test_it_stays_when_it_is_asked_anew(self, hub: Hub, shop: Shop, clock: Clock) -> None:
-        """A request that is void is asked again on the time that it had."""
+        """A renewed request keeps the time of the first request and is escalated again."""
         session, request = await asked(hub, shop, "of security escalate to oncall after 10m")
         events = hub.subscribe()
         clock.advance(600)
@@ -338,7 +338,7 @@ class TestEscalation:
 
 class TestLoosening:
     async def test_members_turn_it_off(self, hub: Hub, shop: Shop) -> None:
-        """As many others as it asks for, all of the group: one proposes, another confirms."""
+        """Switching the net off takes two members of the group: one proposes and another confirms."""
         session, _ = await asked(hub, shop, "by 2 of security")
         proposed = await hub.toggle_net(session, NET, False, by="ben", reason="a drill")
         assert "ben is not in security and does not count" in proposed.message
@@ -351,7 +351,7 @@ class TestLoosening:
         assert NET not in (await hub.session(session)).active
 
     async def test_shadow_mode_takes_members_of_each_group(self, hub: Hub, shop: Shop) -> None:
-        """Whoever loosens several rules at once has to be in the group of each."""
+        """Shadow mode switches off several rules and requires a member of each rule's group."""
         rules = f"of security\n{HEAD} of dba when input.env = 'x'".replace("'", '"')
         session, _ = await asked(hub, shop, rules)
         half = await hub.set_mode(session, "shadow", by="maria", reason="a drill")
@@ -373,7 +373,7 @@ class TestLoosening:
     async def test_other_rules_for_a_live_session(
         self, hub: Hub, shop: Shop, options: str, by: str, others: tuple[str, ...], *, ok: bool
     ) -> None:
-        """They take the agreement of a member; another group, or none, is a loosening."""
+        """New rules with another group, or none, require the agreement of a group member."""
         session, _ = await asked(hub, shop, "of security")
         registry = compile_rules(f"{HEAD} {options}").registry
         applied = AppliedRules(by=by, at=NOON, others=others, reason="a new policy")
@@ -383,7 +383,7 @@ class TestLoosening:
             assert "needs 1 of security who neither started it" in outcome.message
 
     async def test_a_resume_under_another_group(self, hub: Hub, shop: Shop) -> None:
-        """No one person lets a session go on with other approvers."""
+        """An operator alone cannot resume a session with another group of approvers."""
         session, _ = await asked(hub, shop, "of security")
         await hub.close_session(session, by="zoe")
         other = compile_rules(f"{HEAD} of oncall").registry

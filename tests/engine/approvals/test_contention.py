@@ -1,4 +1,4 @@
-"""Parallel calls for one last token under the hub: one is asked about, the others wait (G-68)."""
+"""Parallel calls for one last token under the hub: one requires approval, the others wait (G-68)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ async def heard(events: Subscription, *kinds: type[EventBody]) -> None:
 
 
 async def contending(hub: Hub, *names: str, session: str = "robin-1") -> list[asyncio.Task[CallAnswer]]:
-    """Calls of one agent for one token, all made at once, of which one is asked about."""
+    """Make calls of one agent for one token at once; one of them gets a request, the others wait."""
     events = hub.subscribe()
     await hub.open_external(AGENT, SessionConfig(compile_rules(RULES).registry), session_id=session)
     calls = [asyncio.ensure_future(hub.call(session, name, "deploy", {"env": name})) for name in names]
@@ -74,7 +74,7 @@ class TestCalls:
     """An agent that makes several calls at once."""
 
     async def test_the_limit_blocks_the_second(self, hub: Hub) -> None:
-        """G-68: once the first is approved, the limit blocks the second, which nobody was asked about."""
+        """G-68: if the first call is approved, the limit blocks the second without a request."""
         calls = await contending(hub, "a", "b")
         request = await one_question(hub)
         assert request.call_id == "a"
@@ -91,7 +91,7 @@ class TestCalls:
         await check_fold(hub)
 
     async def test_the_second_is_asked_about(self, hub: Hub) -> None:
-        """G-68: once the first is denied the second is asked about, and runs where it is approved."""
+        """G-68: if the first call is denied, the second gets a request and runs if approved."""
         calls = await contending(hub, "a", "b")
         events = hub.subscribe()
         await hub.decide((await one_question(hub)).id, approved=False, by="ada")
@@ -103,7 +103,7 @@ class TestCalls:
         await check_fold(hub)
 
     async def test_stopped(self, hub: Hub) -> None:
-        """Stopping the session ends a call that waits for another like one that waits for a person."""
+        """Stopping the session also ends calls that wait for another call."""
         calls = await contending(hub, "a", "b", "c")
         await hub.abort("robin-1", "enough", by="ada")
         answers = await asyncio.gather(*calls)
@@ -113,7 +113,7 @@ class TestCalls:
         await check_fold(hub)
 
     async def test_the_record_says_it(self, hub: Hub) -> None:
-        """The line of the event names both calls."""
+        """The history line of the event names both calls."""
         calls = await contending(hub, "a", "b")
         lines = [headline(e) for e in await hub.recorded("robin-1") if isinstance(e.body, CallWaits)]
         assert lines == ["call.waits  call b  waits for a"]
@@ -121,7 +121,7 @@ class TestCalls:
         await asyncio.gather(*calls)
 
     async def test_sessions_do_not_wait_for_each_other(self, hub: Hub) -> None:
-        """Tokens are each session's own: each of two sessions is asked about one of its two calls."""
+        """Each session has separate tokens: in both sessions, one of two calls gets a request."""
         calls = {name: await contending(hub, "a", "b", session=name) for name in ("one", "two")}
         requests = await hub.approvals()
         assert sorted(r.session for r in requests) == ["one", "two"]
@@ -132,7 +132,7 @@ class TestCalls:
             await check_fold(hub, name)
 
     async def test_withdrawn(self, hub: Hub) -> None:
-        """G-68: the first of three is taken back, the second has the token, the third is blocked."""
+        """G-68: if the first of three calls is withdrawn, the second takes the token."""
         calls = await contending(hub, "a", "b", "c")
         events = hub.subscribe()
         await hub.withdraw_call("robin-1", "a", "changed my mind")
@@ -146,7 +146,7 @@ class TestCalls:
         await check_fold(hub)
 
     async def test_one_that_waits_is_withdrawn(self, hub: Hub) -> None:
-        """A call that waits for another can be taken back, and nothing else happens."""
+        """A call that waits for another can be withdrawn without affecting the other."""
         one, two = await contending(hub, "a", "b")
         await hub.withdraw_call("robin-1", "b", "changed my mind")
         await asyncio.wait([two])
@@ -157,7 +157,7 @@ class TestCalls:
 
     @pytest.mark.slow
     async def test_the_first_expires(self, tmp_path: Path) -> None:
-        """G-68: a request whose time is over has the next call asked about."""
+        """G-68: if a request expires, the next waiting call gets a request."""
         journal = Journal.open(tmp_path / "expiring.db")
         hub = Hub(journal, policy=ApprovalPolicy(expire=0.5))
         try:
@@ -172,7 +172,7 @@ class TestCalls:
         assert isinstance(calls[1].exception(), UnknownSessionError)
 
     async def test_after_a_restart(self, tmp_path: Path) -> None:
-        """G-63: a call that waited for another was not decided: it is judged like any other then."""
+        """G-63: a call that was waiting for another at a restart is undecided and is judged again."""
         path = tmp_path / "again.db"
         hub = Hub.open(path)
         calls = await contending(hub, "a", "b")
@@ -197,7 +197,7 @@ class TestCalls:
 
 
 class TestTakenMeanwhile:
-    """A call that nobody is asked about takes the last token while another waits for a person."""
+    """A call without a request takes the last token while another call waits for approval."""
 
     RULES = (
         "map bash.command deploy as deploy\nlimit deploy to 1 per session\n"
@@ -205,7 +205,7 @@ class TestTakenMeanwhile:
     )
 
     async def waiting(self, hub: Hub) -> asyncio.Task[CallAnswer]:
-        """A call of which a person is asked, and after it one that takes the token."""
+        """Start a call that waits for approval; later calls may take its token."""
         events = hub.subscribe()
         registry = compile_rules(self.RULES).registry
         await hub.open_external(AGENT, SessionConfig(registry), session_id="robin-1")
@@ -215,7 +215,7 @@ class TestTakenMeanwhile:
         return call
 
     async def test_the_request_is_void(self, hub: Hub) -> None:
-        """G-68: nobody is asked any more; record and answer have the net's own reason."""
+        """G-68: the request is withdrawn; the record and the answer give the net's reason."""
         call = await self.waiting(hub)
         request = await one_question(hub)
         assert (await hub.call("robin-1", "b", "bash", {"command": "deploy lab"})).outcome == "allow"
@@ -229,7 +229,7 @@ class TestTakenMeanwhile:
         await check_fold(hub)
 
     async def test_who_approves_in_that_moment(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-        """An approval that comes before the request is gone is not taken, and says what blocks."""
+        """An approval that arrives before the withdrawal is refused, with the reason of the block."""
         call = await self.waiting(hub)
         request = await one_question(hub)
         monkeypatch.setattr(ApprovalRequests, "schedule_block_check", lambda _: None)
@@ -242,7 +242,7 @@ class TestTakenMeanwhile:
         await check_fold(hub)
 
     async def test_others_stay(self, hub: Hub) -> None:
-        """A call that moves nets but blocks nothing leaves the request as it is."""
+        """A call that fires transitions but takes no token leaves the request open."""
         call = await self.waiting(hub)
         request = await one_question(hub)
         await hub.call("robin-1", "b", "bash", {"command": "ls"})
@@ -256,7 +256,7 @@ class TestSubagents:
     """Two subagents whose calls are judged by their parent's nets."""
 
     async def test_they_compete(self, hub: Hub) -> None:
-        """G-68: one subagent's call waits for the other's, and its own session says so."""
+        """G-68: one subagent's call waits for the other's, and its session shows that."""
         ran: list[str] = []
 
         @tool

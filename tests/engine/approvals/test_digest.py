@@ -1,4 +1,4 @@
-"""What an answer is bound to: each part of it alone makes another digest."""
+"""The digest that an answer is bound to: a change of any part changes the digest."""
 
 from __future__ import annotations
 
@@ -51,11 +51,11 @@ def digest(
 
 class TestDigest:
     def test_is_the_same_for_the_same(self) -> None:
-        """What has not changed has the number it had."""
+        """The same request has the same digest."""
         assert digest() == digest()
 
     def test_covers_what_is_masked(self) -> None:
-        """Two inputs that look the same on a screen are two: the real one counts."""
+        """Two inputs that look the same when masked have different digests."""
         other = {**INPUT, "password": "another-pass"}
         assert Redaction().fields(other) == Redaction().fields(INPUT)
         assert digest(call=ToolCall("c1", "deploy", other)) != digest()
@@ -79,5 +79,5 @@ class TestDigest:
         ids=lambda fields: next(iter(fields)),
     )
     def test_differs_with_each_part(self, fields: dict[str, Any]) -> None:
-        """Session, call, input, names, what asks, its rule, the nets that are active and the mode."""
+        """Session, call, input, names, transition, rule, active nets and mode each change the digest."""
         assert digest(**fields) != digest()

@@ -1,4 +1,5 @@
-"""An approval of high risk releases its call after a while, and can be taken back until then."""
+"""The fuse of a high-risk approval: the call is released after a delay, until then it can be taken
+back."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ LONG = 3600.0
 async def asked(
     folder: Path, rules: str = HIGH, fuse: float = LONG
 ) -> AsyncGenerator[tuple[Hub, ApprovalState, asyncio.Future[CallAnswer]]]:
-    """A hub where an agent's deploy waits for approval."""
+    """A hub with an agent's deploy that waits for approval, its request and its answer."""
     hub = Hub.open(folder / "hub.db", policy=ApprovalPolicy(fuse=fuse))
     await opened(hub, rules)
     heard = hub.subscribe()
@@ -57,7 +58,7 @@ async def asked(
 
 
 async def burn(hub: Hub) -> None:
-    """Have the fuse of the one request end now, as its timer would."""
+    """End the fuse of the only request now, as its timer would."""
     questions = hub._live.hosted("robin-1").questions
     [waiting] = questions.table.open.values()
     assert waiting.fuse is not None
@@ -76,7 +77,7 @@ def happened(hub: Hub) -> list[str]:
 
 class TestRelease:
     async def test_after_the_time(self, tmp_path: Path) -> None:
-        """The approval is recorded at once, the request stays to be seen, and then the call runs."""
+        """The approval is recorded at once; the decision and the call follow after the fuse."""
         async with asked(tmp_path, fuse=0.05) as (hub, request, call):
             await fused(hub, request)
             assert (await call).approved_by == ("maria",)
@@ -89,7 +90,7 @@ class TestRelease:
             await check_fold(hub)
 
     async def test_shows_who_and_until_when(self, tmp_path: Path) -> None:
-        """While it burns nothing runs, and nobody approves a second time."""
+        """While the fuse burns, the call does not run and a second approval is refused."""
         async with asked(tmp_path) as (hub, request, call):
             await fused(hub, request)
             [waits] = await hub.approvals()
@@ -115,7 +116,7 @@ class TestRelease:
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """It is tried again, but at a server that was ended: that says so in a line, once."""
+        """A refused release is retried, except on a server that has ended; that logs no traceback."""
         async with asked(tmp_path) as (hub, request, call):
             await fused(hub, request)
             questions = hub._live.hosted("robin-1").questions
@@ -135,7 +136,7 @@ class TestRelease:
             assert not call.done()
 
     async def test_of_less_risk_is_at_once(self, tmp_path: Path) -> None:
-        """Only what a rule calls high risk waits."""
+        """A rule of lower risk releases its call at once."""
         async with asked(tmp_path, "require human-approval before deploy risk low") as (
             hub,
             request,
@@ -146,7 +147,7 @@ class TestRelease:
             assert recorded(hub.database, ApprovalFused) == []
 
     async def test_begins_with_the_last_of_several(self, tmp_path: Path) -> None:
-        """Where two must approve, the first approval lights nothing."""
+        """If two approvers are required, only the second approval starts the fuse."""
         async with asked(tmp_path, TWO) as (hub, request, call):
             first = await hub.decide(request.id, approved=True, by="maria", digest=request.digest)
             assert "one more person" in first.message
@@ -158,7 +159,7 @@ class TestRelease:
             await check_fold(hub)
 
     async def test_runs_what_was_edited(self, tmp_path: Path) -> None:
-        """An edited input is part of the approval that can be taken back, and runs after it."""
+        """An edited input is part of the approval and runs after the fuse."""
         async with asked(tmp_path) as (hub, request, call):
             outcome = await hub.decide(
                 request.id, approved=True, by="maria", digest=request.digest, input={"env": "lab"}
@@ -174,7 +175,7 @@ class TestRelease:
 
 class TestTakenBack:
     async def test_by_anybody_opens_it_again(self, tmp_path: Path) -> None:
-        """The request is open again and says who took it back; another approval starts anew."""
+        """The request is open again and names who took it back; a new approval starts a new fuse."""
         async with asked(tmp_path) as (hub, request, call):
             await fused(hub, request)
             outcome = await hub.take_back(request.id, by="ben")
@@ -191,7 +192,7 @@ class TestTakenBack:
             await check_fold(hub)
 
     async def test_voids_all_approvals(self, tmp_path: Path) -> None:
-        """Of several people everybody approves anew."""
+        """Taking back voids the approvals of all approvers."""
         async with asked(tmp_path, TWO) as (hub, request, call):
             await hub.decide(request.id, approved=True, by="maria", digest=request.digest)
             await fused(hub, request, "ben")
@@ -203,7 +204,7 @@ class TestTakenBack:
             await check_fold(hub)
 
     async def test_only_what_is_approved(self, tmp_path: Path) -> None:
-        """An open request, one that is over, and somebody without a name take nothing back."""
+        """An open or decided request cannot be taken back; without a name none can."""
         async with asked(tmp_path) as (hub, request, call):
             assert not (await hub.take_back(request.id, by="ben")).ok
             await fused(hub, request)
@@ -214,7 +215,7 @@ class TestTakenBack:
             assert (await call).outcome == "allow"
 
     async def test_a_denial_is_stronger(self, tmp_path: Path) -> None:
-        """Who denies while it burns ends the request: the call is blocked."""
+        """A denial while the fuse burns blocks the call."""
         async with asked(tmp_path) as (hub, request, call):
             await fused(hub, request)
             denied = await hub.decide(
@@ -227,7 +228,7 @@ class TestTakenBack:
 
 class TestMovedWorld:
     async def test_other_rules_ask_again(self, tmp_path: Path) -> None:
-        """A rule that is switched while it burns voids the approval: it is asked again."""
+        """Switching a rule while the fuse burns voids the approval, and the call gets a new request."""
         async with asked(tmp_path, f"{HIGH}\nblock rm") as (hub, request, call):
             await fused(hub, request)
             heard = hub.subscribe()
@@ -238,7 +239,7 @@ class TestMovedWorld:
             await check_fold(hub)
 
     async def test_who_has_left_the_group_asks_again(self, tmp_path: Path) -> None:
-        """The last approval counts by the groups there are when its call is released."""
+        """The approver's groups are checked at the release; if they changed, the request is renewed."""
         rule = "require human-approval before deploy of security risk high"
         members = Operators(
             (Operator("maria", groups=("security",)), Operator("ada", groups=("security",)))
@@ -261,7 +262,7 @@ class TestMovedWorld:
 
     @pytest.mark.slow
     async def test_a_time_that_ends_meanwhile(self, tmp_path: Path) -> None:
-        """An approval that came in time counts, however long its fuse; taken back, it is too late."""
+        """An approval in time counts even if the deadline passes during the fuse."""
         rules = "require human-approval before deploy within 1s risk high"
         async with asked(tmp_path, rules) as (hub, request, call):
             await fused(hub, request)
@@ -276,7 +277,7 @@ class TestMovedWorld:
 
     @pytest.mark.slow
     async def test_is_not_released_while_frozen(self, tmp_path: Path) -> None:
-        """A fuse that ends while all agents are frozen releases nothing, and can still be taken back."""
+        """A fuse that ends during a freeze releases nothing, and the approval can still be taken back."""
         async with asked(tmp_path) as (hub, request, call):
             await fused(hub, request)
             await hub.freeze(by="ben")
@@ -289,7 +290,7 @@ class TestMovedWorld:
             assert (recorded(hub.database, ApprovalDecided), call.done()) == ([], False)
 
     async def test_a_freeze_in_the_same_moment(self, tmp_path: Path) -> None:
-        """Frozen while the end of the fuse waits for another act on the request, it stays unreleased."""
+        """A freeze while the end of the fuse waits for another action prevents the release."""
         async with asked(tmp_path) as (hub, request, call):
             await fused(hub, request)
             said = asyncio.ensure_future(hub.comment(request.id, "is this right?", by="ada"))
@@ -307,7 +308,7 @@ class TestMovedWorld:
             await check_fold(hub)
 
     async def test_who_may_grant_no_more_asks_again(self, tmp_path: Path) -> None:
-        """A grant is given only by who may give one when its call is released."""
+        """A grant requires that the approver may still grant when the call is released."""
         operators = Operators((Operator("maria", "administer"),))
         rights = ["decide", "administer"]
         async with asked(tmp_path) as (hub, request, _):
@@ -333,7 +334,7 @@ class TestMovedWorld:
 class TestCrash:
     @pytest.mark.slow
     async def test_asks_again(self, tmp_path: Path) -> None:
-        """A host that is killed while it burns has released nothing, and the next one asks again."""
+        """If the host is killed during the fuse, the call was not released and gets a new request."""
         child = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",

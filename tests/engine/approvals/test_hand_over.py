@@ -1,4 +1,4 @@
-"""Requests handed from person to person: claims, comments, and who has one before them."""
+"""Claims and comments on requests, and the list of operators who are reading one."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ ASKS = "require human-approval before deploy"
 
 class TestClaim:
     async def test_is_everybodys_to_see(self, tmp_path: Path) -> None:
-        """The request says who has it; another claim is refused, and others may decide it."""
+        """The request shows who claimed it. A second claim is refused, but others may still decide."""
         async with asked(tmp_path, ASKS) as (hub, request, call):
             assert (await hub.claim(request.id, by="maria")).ok
             [shown] = await hub.approvals()
@@ -43,7 +43,7 @@ class TestClaim:
             assert (await call).approved_by == ("ben",)
 
     async def test_is_given_up_by_its_owner(self, tmp_path: Path) -> None:
-        """Nobody gives up the claim of another person."""
+        """Only the operator who claimed a request can give the claim up."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             await hub.claim(request.id, by="maria")
             assert not (await hub.unclaim(request.id, by="ben")).ok
@@ -53,7 +53,7 @@ class TestClaim:
             await check_fold(hub)
 
     async def test_ends_with_its_console(self, tmp_path: Path) -> None:
-        """A claim from a console that is gone is over; that of another console stays."""
+        """A claim ends when its console disconnects; the end of another console does not affect it."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             await hub.claim(request.id, by="maria", console="one")
             await hub.console_gone("two")
@@ -65,7 +65,7 @@ class TestClaim:
             await check_fold(hub)
 
     async def test_ends_after_its_time(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Nobody keeps a request from others by forgetting it."""
+        """A claim expires, so a forgotten claim does not keep the request from others."""
         monkeypatch.setattr(claims, "CLAIM", 0.05)
         async with asked(tmp_path, ASKS) as (hub, request, _):
             heard = hub.subscribe()
@@ -74,7 +74,7 @@ class TestClaim:
             assert (await hub.approvals())[0].claim is None
 
     async def test_that_is_overdue_is_over(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Timers stop while the machine sleeps: whoever comes then has it at once."""
+        """Timers stop while the machine sleeps, but an overdue claim no longer blocks a new one."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             await hub.claim(request.id, by="maria")
             questions = hub._live.hosted("robin-1").questions
@@ -87,7 +87,7 @@ class TestClaim:
             await check_fold(hub)
 
     async def test_follows_what_is_asked_anew(self, tmp_path: Path) -> None:
-        """Who has a request has the one in its place too, no longer than before and with that console."""
+        """A claim carries over to the renewed request, with the same deadline and the same console."""
         async with asked(tmp_path, "require 2 human-approvals before deploy") as (hub, request, _):
             await hub.claim(request.id, by="maria", console="one")
             [first] = recorded(hub.database, ApprovalClaimed)
@@ -108,7 +108,7 @@ class TestClaim:
     async def test_that_is_asked_anew_ends_with_its_console(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Nobody has a request whose console went just before the claim was recorded anew."""
+        """A claim is not renewed if its console disconnects just before the renewal is recorded."""
         renew, renewed = claims.Claims.renew, asyncio.Event()
         async with asked(tmp_path, "require 2 human-approvals before deploy") as (hub, request, _):
 
@@ -129,7 +129,7 @@ class TestClaim:
             await check_fold(hub)
 
     async def test_needs_an_open_request_and_a_name(self, tmp_path: Path) -> None:
-        """Nothing is recorded of either without them."""
+        """A claim without a name or on a decided request is refused and not recorded."""
         async with asked(tmp_path, ASKS) as (hub, request, call):
             assert not (await hub.claim(request.id, by=" ")).ok
             await hub.decide(request.id, approved=False, by="ben", digest=request.digest)
@@ -139,12 +139,12 @@ class TestClaim:
 
 
 class TestClaimsAtOnce:
-    """What ends a claim ends that one, and none that somebody else has meanwhile."""
+    """The end of a claim does not end a later claim by another operator."""
 
     async def test_given_up_when_another_has_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Who gives up a claim whose time is over does not end that of who comes in the same moment."""
+        """Giving up an expired claim does not end another operator's simultaneous claim."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             await hub.claim(request.id, by="maria")
             overdue(hub, monkeypatch)
@@ -159,7 +159,7 @@ class TestClaimsAtOnce:
     async def test_its_console_goes_when_another_has_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The end of a console ends no claim that came from another one just before."""
+        """The end of a console does not end a claim that was just made from another console."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             await hub.claim(request.id, by="maria", console="one")
             overdue(hub, monkeypatch)
@@ -174,7 +174,7 @@ class TestClaimsAtOnce:
     async def test_its_time_ends_when_another_has_it(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The timer of a claim ends no other one."""
+        """The timer of an expired claim does not end the next claim."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             questions = hub._live.hosted("robin-1").questions
             [waits] = questions.table.open.values()
@@ -195,7 +195,7 @@ class TestClaimsAtOnce:
             await check_fold(hub)
 
     async def test_refused_by_the_journal(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Who is told that a claim is given up may rely on it."""
+        """If the journal refuses to record the end of a claim, the claim stays."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             await hub.claim(request.id, by="maria")
 
@@ -209,20 +209,20 @@ class TestClaimsAtOnce:
 
 
 def overdue(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the machine wake up after the time of a claim, of which its timer knows nothing."""
+    """Move the clock past the end of a claim without firing its timer, as after sleep."""
     later = utc_now() + timedelta(seconds=claims.CLAIM + 1)
     monkeypatch.setattr(hub._live.hosted("robin-1").questions.table, "clock", lambda: later)
 
 
 async def holder(hub: Hub) -> str | None:
-    """Who has the one request."""
+    """Return the operator who has claimed the only request."""
     [shown] = await hub.approvals()
     return None if shown.claim is None else shown.claim.by
 
 
 class TestComment:
     async def test_is_recorded_and_shown(self, tmp_path: Path) -> None:
-        """Comments stand at the request, in the transcript and in history, with whom they address."""
+        """Comments appear on the request, in the transcript and in the history, with their addressee."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             assert (await hub.comment(request.id, "whose host?", by="maria")).ok
             assert (await hub.comment(request.id, "yours", by="maria", to="@ben")).ok
@@ -238,7 +238,7 @@ class TestComment:
             await check_fold(hub)
 
     async def test_to_nobody(self, tmp_path: Path) -> None:
-        """A mistyped name is said to be nobody's, where operators are listed."""
+        """If operators are configured, a comment to an unknown name is accepted with a warning."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             said = await hub.comment(request.id, "yours", by="maria", to="bne")
             assert said.message == "bne is asked to look at this"
@@ -249,7 +249,7 @@ class TestComment:
                 assert ("[operators] lists nobody of that name" in said.message) is not known
 
     async def test_shows_no_secret(self, tmp_path: Path) -> None:
-        """What looks like a secret in a comment is masked for operators; the record has it."""
+        """Text that looks like a secret is masked for operators; the record keeps it."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             await hub.comment(request.id, "password=hunter2horse works", by="maria")
             [shown] = await hub.approvals()
@@ -260,7 +260,7 @@ class TestComment:
             await check_fold(hub)
 
     async def test_are_bounded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """There are so many at most, and none without a text."""
+        """The number of comments is limited, and a comment without text is refused."""
         monkeypatch.setattr(claims, "MOST_COMMENTS", 2)
         async with asked(tmp_path, ASKS) as (hub, request, _):
             assert not (await hub.comment(request.id, "  ", by="maria")).ok
@@ -270,7 +270,7 @@ class TestComment:
 
 class TestReading:
     async def test_is_shown_and_in_no_record(self, tmp_path: Path) -> None:
-        """Who has a request before them is told to all, until they turn away."""
+        """All operators see who is reading a request until that ends; the record does not contain it."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             before = len(events(hub.database))
             heard = hub.subscribe()
@@ -286,7 +286,7 @@ class TestReading:
             assert len(events(hub.database)) == before
 
     async def test_is_forgotten_soon(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A console that says nothing more reads nothing more."""
+        """A reader is dropped if its console does not report again in time."""
         monkeypatch.setattr(readers, "LASTS", 0.05)
         async with asked(tmp_path, ASKS) as (hub, request, _):
             heard = hub.subscribe()

@@ -1,4 +1,4 @@
-"""Answers that are filled in: what is refused before a lenient reader would drop or convert it."""
+"""Answers to forms: input is refused that a lenient parser would drop or convert."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class TestWanted:
     def test_what_would_be_dropped_or_converted_is_refused(
         self, answer: dict[str, JsonValue], said: str
     ) -> None:
-        """An unknown field and a truth value for a number are told by their place."""
+        """An unknown field, or a boolean for a number, is reported with its path."""
         found = problem(Order, **answer)
         assert found is not None
         assert found.startswith(said)
@@ -69,25 +69,25 @@ class TestWanted:
         ],
     )
     def test_what_fits_passes(self, answer: dict[str, JsonValue]) -> None:
-        """Truth values where they belong, whole numbers for numbers, and free names of a mapping."""
+        """Booleans for booleans, whole numbers for floats and free keys of a mapping are accepted."""
         assert problem(Order, **answer) is None
 
     def test_a_model_that_takes_more(self) -> None:
-        """A model that allows other fields gets them; its own are checked."""
+        """A model with `extra="allow"` accepts unknown fields but checks the declared ones."""
         assert problem(Free, count=1, other="x") is None
         assert problem(Free, count=True, other="x") is not None
 
     def test_nothing_is_no_answer(self) -> None:
-        """A request for an answer is not approved without one."""
+        """A request for input cannot be approved without an answer."""
         assert RequestedInput("", "", {}, lambda _: None).problem(None) == NOTHING
 
     def test_the_flows_own_check_counts_too(self) -> None:
-        """What fits the schema can be unfit all the same."""
+        """An answer that fits the schema can still fail the flow's own check."""
         wanted = RequestedInput("", "", Order.model_json_schema(), lambda _: "too many")
         assert wanted.problem({"count": 9}) == "too many"
 
     def test_a_schema_that_refers_to_itself(self) -> None:
-        """A schema without an end is followed as far as the answer goes."""
+        """A recursive schema is followed as deep as the answer goes."""
         schema: dict[str, JsonValue] = {
             "$ref": "#/$defs/Node",
             "$defs": {

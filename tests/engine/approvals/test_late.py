@@ -41,7 +41,7 @@ LONG = 3600.0
 async def left(
     folder: Path, rules: str = PLAIN, late: float = LONG, **policy: float
 ) -> AsyncGenerator[tuple[Hub, ApprovalState]]:
-    """A hub with a deploy `d1` whose client has given up, and its request."""
+    """A hub with the request of a deploy `d1` whose client has given up."""
     hub = Hub.open(folder / "hub.db", policy=ApprovalPolicy(late=late, **policy))
     await opened(hub, rules)
     heard = hub.subscribe()
@@ -58,12 +58,12 @@ async def left(
 
 
 def again(hub: Hub, call_id: str = "d2", **other: str) -> asyncio.Future[CallAnswer]:
-    """The same call under another id."""
+    """Make the same call under another id."""
     return hub.submit_call("robin-1", call_id, "deploy", PROD, **other)
 
 
 async def rejoined(hub: Hub, call_id: str = "d2") -> asyncio.Future[CallAnswer]:
-    """The same call, once the record says that it was made again."""
+    """Make the same call again; return it when the repetition is in the record."""
     heard = hub.subscribe()
     waits = again(hub, call_id)
     await until(heard, CallRepeated)
@@ -78,19 +78,19 @@ async def approve(hub: Hub, request: ApprovalState, by: str = "maria", **more: o
 
 
 def set_clock(hub: Hub, now: datetime) -> None:
-    """Let it be a later time than any timer knows, as after a sleep of the machine."""
+    """Set a time later than any timer knows, as after sleep of the machine."""
     hosted = hub._live.hosted("robin-1")
     hub._journal._clock = hosted.questions.table.clock = lambda: now
 
 
 async def settled(hub: Hub) -> None:
-    """Return when all that was begun before this is in the record."""
+    """Return when everything submitted earlier is in the record."""
     await hub.record_message("robin-1", "assistant", "still here")
 
 
 class TestStaysOpen:
     async def test_until_a_time(self, tmp_path: Path) -> None:
-        """G-102: the request stays in the queue and says that it is late, as does the record."""
+        """G-102: the request stays in the queue; both it and the record say that it is late."""
         async with left(tmp_path) as (hub, request):
             assert request.late is not None
             [body] = recorded(hub.database, CallLate)
@@ -100,7 +100,7 @@ class TestStaysOpen:
             await check_fold(hub)
 
     async def test_not_where_it_is_off(self, tmp_path: Path) -> None:
-        """Without late answers the request is withdrawn, as is a call that is cancelled on purpose."""
+        """If late answers are off, giving up withdraws the request. A withdrawal always does."""
         async with left(tmp_path) as (hub, _):
             hub._live.hosted("robin-1").questions.table.policy = ApprovalPolicy()
             heard = hub.subscribe()
@@ -114,21 +114,21 @@ class TestStaysOpen:
             await check_fold(hub)
 
     async def test_giving_up_again_lengthens_nothing(self, tmp_path: Path) -> None:
-        """A client that gives up again and again is told the same time, and nothing is recorded."""
+        """A client that gives up repeatedly gets the same deadline, and no further event is recorded."""
         async with left(tmp_path) as (hub, request):
             for _ in range(3):
                 assert await hub.give_up_call("robin-1", "d1", "still nobody") == request.late
             assert len(recorded(hub.database, CallLate)) == 1
 
     async def test_given_up_after_its_time(self, tmp_path: Path) -> None:
-        """What nobody made again in time is withdrawn, not late once more."""
+        """Giving up again after the late deadline withdraws the request."""
         async with left(tmp_path) as (hub, request):
             set_clock(hub, request.late)
             assert await hub.give_up_call("robin-1", "d1", "still nobody") is None
             assert await hub.approvals() == []
 
     async def test_ends_in_time(self, tmp_path: Path) -> None:
-        """A late call that nobody makes again is withdrawn, approved or not, and says why."""
+        """A late request that is not repeated in time is withdrawn with a reason, even if approved."""
         async with left(tmp_path, late=0.2) as (hub, request):
             heard = hub.subscribe()
             await approve(hub, request)
@@ -143,7 +143,7 @@ class TestStaysOpen:
 
     @pytest.mark.slow
     async def test_its_rule_s_time_goes_on(self, tmp_path: Path) -> None:
-        """A request whose rule's time is over is denied by itself; the call is asked about anew then."""
+        """The rule's deadline also applies to a late request; a repeated call is requested again."""
         async with left(tmp_path, f"{PLAIN} within 1s") as (hub, _):
             heard = hub.subscribe()
             await until(heard, CallDecided)
@@ -156,7 +156,7 @@ class TestStaysOpen:
 
 class TestMadeAgain:
     async def test_waits_for_the_same_request(self, tmp_path: Path) -> None:
-        """While it is open the call waits for the request there is; nobody is asked twice."""
+        """A repeated call waits for the existing request instead of opening a second one."""
         async with left(tmp_path) as (hub, request):
             waits = await rejoined(hub)
             await settled(hub)
@@ -171,7 +171,7 @@ class TestMadeAgain:
             await check_fold(hub)
 
     async def test_an_approval_is_held_for_it(self, tmp_path: Path) -> None:
-        """G-103: approved meanwhile, nothing runs until the call is made again; then it runs, once."""
+        """G-103: an approval of a late request is held for the repeated call and allows it once."""
         async with left(tmp_path) as (hub, request):
             assert "it runs once the agent makes the call again" in await approve(hub, request)
             [held] = await hub.approvals()
@@ -191,7 +191,7 @@ class TestMadeAgain:
             await check_fold(hub)
 
     async def test_of_two_at_once_one_passes(self, tmp_path: Path) -> None:
-        """G-103: two calls in one moment: the first takes the answer, the second is asked about."""
+        """G-103: of two repeated calls at once, one takes the answer; the other needs an approval."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
             heard = hub.subscribe()
@@ -205,14 +205,14 @@ class TestMadeAgain:
             await check_fold(hub)
 
     async def test_under_its_own_id(self, tmp_path: Path) -> None:
-        """A client that comes back and asks under the same id gets the answer, too."""
+        """A client that repeats the call under the same id also gets the answer."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
             assert (await again(hub, "d1")).outcome == "allow"
             await check_fold(hub)
 
     async def test_its_first_id_is_another_call_then(self, tmp_path: Path) -> None:
-        """G-103: made again under another id it is that call alone; the first id has no part in it."""
+        """G-103: once the call is repeated under another id, the first id is a separate call."""
         async with left(tmp_path) as (hub, request):
             waits = await rejoined(hub)
             heard = hub.subscribe()
@@ -231,7 +231,7 @@ class TestMadeAgain:
             await check_fold(hub)
 
     async def test_its_first_id_after_a_restart(self, tmp_path: Path) -> None:
-        """The record says who has the call: its first id does not get the answer from the next host."""
+        """The answer was used under another id; after a restart, the first id requires a new approval."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
             assert (await again(hub)).outcome == "allow"
@@ -247,7 +247,7 @@ class TestMadeAgain:
         await hub.close()
 
     async def test_of_two_late_ones_the_answered(self, tmp_path: Path) -> None:
-        """Where the same call is late twice, the one that is approved answers first."""
+        """If the same call is late twice, a repeated call takes the approved request first."""
         async with left(tmp_path) as (hub, _):
             heard = hub.subscribe()
             waiting = [await rejoined(hub), again(hub, "d3")]
@@ -261,7 +261,7 @@ class TestMadeAgain:
             await check_fold(hub)
 
     async def test_under_its_own_id_after_its_time(self, tmp_path: Path) -> None:
-        """Timers stop while a machine sleeps: what was approved before is void, and asked about anew."""
+        """If the deadline passed while the machine slept, the approval is void."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
             set_clock(hub, request.late)
@@ -275,7 +275,7 @@ class TestMadeAgain:
             await check_fold(hub)
 
     async def test_not_by_a_subagent_under_its_own_id(self, tmp_path: Path) -> None:
-        """A subagent that uses the same id makes another call, which that id cannot be."""
+        """A subagent cannot repeat a call under the parent's call id."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
             with pytest.raises(CallIdUsed):
@@ -294,7 +294,7 @@ class TestMadeAgain:
     async def test_nothing_else_gets_it(
         self, tmp_path: Path, tool: str, given: dict[str, str], subagent: str
     ) -> None:
-        """Another input, tool or subagent is asked about as usual; the held approval stays."""
+        """Another input, tool or subagent requires its own approval; the held approval remains."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
             heard = hub.subscribe()
@@ -305,7 +305,7 @@ class TestMadeAgain:
             assert (await again(hub)).outcome == "allow"
 
     async def test_not_in_another_session(self, tmp_path: Path) -> None:
-        """The same call of another session is another agent's: it is asked about."""
+        """The same call in another session requires its own approval."""
         from interlock.engine.sessions.config import SessionConfig
         from interlock.rules import compile_rules
 
@@ -322,7 +322,7 @@ class TestMadeAgain:
             other.cancel()
 
     async def test_again_and_again(self, tmp_path: Path) -> None:
-        """A client that gives up a second time leaves the same request open for as long again."""
+        """A client that gives up a second time leaves the same request open again."""
         async with left(tmp_path) as (hub, request):
             (await rejoined(hub)).cancel()
             assert await hub.give_up_call("robin-1", "d2", "nobody decided") is not None
@@ -332,7 +332,7 @@ class TestMadeAgain:
             await check_fold(hub)
 
     async def test_edited(self, tmp_path: Path) -> None:
-        """The agent calls with its own input, and what a person chose runs."""
+        """The agent repeats the call with its original input, and the edited input runs."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request, input={"env": "lab"})
             answer = await again(hub)
@@ -340,7 +340,7 @@ class TestMadeAgain:
             await check_fold(hub)
 
     async def test_granted(self, tmp_path: Path) -> None:
-        """A grant that comes with the approval comes about with the call."""
+        """A grant given with a held approval takes effect when the call is made again."""
         async with left(tmp_path) as (hub, request):
             terms = GrantTerms(scope="input", uses=2)
             await approve(hub, request, grant=terms, reason="a release night")
@@ -352,7 +352,7 @@ class TestMadeAgain:
 
 class TestDenied:
     async def test_says_so_once(self, tmp_path: Path) -> None:
-        """G-104: the next such call is refused with the person's reason, one after it is asked about."""
+        """G-104: the next identical call is refused with the reason; the one after is requested."""
         async with left(tmp_path) as (hub, request):
             outcome = await hub.decide(
                 request.id, approved=False, by="ben", reason="not on a Friday", digest=request.digest
@@ -369,7 +369,7 @@ class TestDenied:
             await check_fold(hub)
 
     async def test_an_approval_that_is_held(self, tmp_path: Path) -> None:
-        """Who denies while an approval is held ends it."""
+        """A denial ends an approval that is held."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
             denied = await hub.decide(
@@ -380,7 +380,7 @@ class TestDenied:
             assert (await again(hub)).outcome == "block"
 
     async def test_survives_a_restart(self, tmp_path: Path) -> None:
-        """The denial is in the record: the next host refuses the call with it, once."""
+        """After a restart, the recorded denial still refuses the repeated call once."""
         async with left(tmp_path) as (hub, request):
             await hub.decide(
                 request.id, approved=False, by="ben", reason="no disk", digest=request.digest
@@ -399,7 +399,7 @@ class TestDenied:
 
 class TestGuards:
     async def test_several_people(self, tmp_path: Path) -> None:
-        """Where two must approve, one approval holds nothing."""
+        """If two approvers are required, a single approval is not held."""
         async with left(tmp_path, "require 2 human-approvals before deploy") as (hub, request):
             assert "one more person" in await approve(hub, request)
             waits = await rejoined(hub)
@@ -410,7 +410,7 @@ class TestGuards:
             await check_fold(hub)
 
     async def test_the_last_of_several_is_held(self, tmp_path: Path) -> None:
-        """Both approve while no client waits."""
+        """Both approvals are given while no client waits, and the result is held."""
         async with left(tmp_path, "require 2 human-approvals before deploy") as (hub, request):
             await approve(hub, request)
             assert "makes the call again" in await approve(hub, request, "ben")
@@ -418,7 +418,7 @@ class TestGuards:
             await check_fold(hub)
 
     async def test_taken_back(self, tmp_path: Path) -> None:
-        """A held approval is taken back like one whose fuse burns; the request stays, late as before."""
+        """A held approval can be taken back; the request stays open with the same late deadline."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
             assert (await hub.take_back(request.id, by="ben")).ok
@@ -431,7 +431,7 @@ class TestGuards:
             await check_fold(hub)
 
     async def test_other_rules_void_it(self, tmp_path: Path) -> None:
-        """Rules that are switched meanwhile void the approval: the request is asked anew, still late."""
+        """A switched rule voids the held approval; the request is renewed and stays late."""
         async with left(tmp_path, f"{PLAIN}\nblock rm") as (hub, request):
             await approve(hub, request)
             heard = hub.subscribe()
@@ -446,7 +446,7 @@ class TestGuards:
             await check_fold(hub)
 
     async def test_other_nets_judge_it_then(self, tmp_path: Path) -> None:
-        """What blocks the call by the time it is made again blocks it, whoever approved it."""
+        """A net that blocks the call when it is made again takes precedence over the approval."""
         rules = f"{PLAIN}\nblock deploy after rm"
         async with left(tmp_path, rules) as (hub, request):
             await approve(hub, request)
@@ -457,7 +457,7 @@ class TestGuards:
             await check_fold(hub)
 
     async def test_a_freeze_holds_it(self, tmp_path: Path) -> None:
-        """While all agents are frozen the call waits, approved or not."""
+        """A repeated call waits while all agents are frozen, even if it is approved."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
             await hub.freeze(by="ben")
@@ -468,7 +468,7 @@ class TestGuards:
             assert (await waits).outcome == "allow"
 
     async def test_a_fuse_burns_to_its_end(self, tmp_path: Path) -> None:
-        """An approval of high risk whose fuse still burns is not released by making the call again."""
+        """Repeating the call does not release a high-risk approval before its fuse has burned down."""
         async with left(tmp_path, f"{PLAIN} risk high", fuse=LONG) as (hub, request):
             await approve(hub, request)
             waits = await rejoined(hub)
@@ -478,7 +478,7 @@ class TestGuards:
             waits.cancel()
 
     async def test_an_interrupted_session_denies_it(self, tmp_path: Path) -> None:
-        """Who stops the agent ends what its late calls wait for: nothing of it runs later."""
+        """Stopping the agent withdraws its late requests, so nothing runs later."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
             await hub.abort("robin-1", by="ben")
@@ -492,7 +492,7 @@ class TestGuards:
 
 class TestFailures:
     async def test_the_journal_refuses_the_return(self, tmp_path: Path) -> None:
-        """The call is not made where the record does not take it; the approval is held as before."""
+        """If the record of the repeated call fails, the call fails and the approval stays held."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
             late = hub._live.hosted("robin-1").questions.late
@@ -512,7 +512,7 @@ class TestFailures:
 
     @pytest.mark.slow
     async def test_a_killed_host_voids_it(self, tmp_path: Path) -> None:
-        """Late requests of a host that was killed are withdrawn, approved or not; the calls ask anew."""
+        """After a kill, late requests are withdrawn, approved or not, and calls are requested again."""
         child = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",
@@ -543,10 +543,10 @@ class TestFailures:
 
 
 class TestRoom:
-    """Late requests make room for those of an agent that goes on."""
+    """If the queue is full, a late request gives way to a new request of an active agent."""
 
     async def test_the_oldest_goes(self, tmp_path: Path) -> None:
-        """Where no more may wait, what nobody waits for is withdrawn, and the new call is asked about."""
+        """At the limit the oldest late request is withdrawn, and the new call gets a request."""
         async with left(tmp_path) as (hub, request):
             assert request.late is not None
             opener = hub._live.hosted("robin-1").bounded_by
@@ -560,7 +560,7 @@ class TestRoom:
             assert (gone.approval_id, "made room" in (gone.reason or "")) == (request.id, True)
             [asked] = await hub.approvals()
             assert (asked.call_id, asked.late) == ("x1", None)
-            # One that has its client makes room for none.
+            # A request with a waiting client does not give way.
             refused = await hub.submit_call("robin-1", "x2", "deploy", {"env": "dev"})
             assert "are open already" in (refused.reason or "")
             await approve(hub, asked)
@@ -568,7 +568,7 @@ class TestRoom:
             await check_fold(hub)
 
     async def test_not_one_that_is_approved(self, tmp_path: Path) -> None:
-        """An approval that is held for its agent is not lost; what is beyond is blocked."""
+        """A held approval is not withdrawn; the call beyond the limit is blocked."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
             hub.bound_requests(1)
@@ -578,7 +578,7 @@ class TestRoom:
             assert (await again(hub)).outcome == "allow"
 
     async def test_not_one_that_one_of_two_has_approved(self, tmp_path: Path) -> None:
-        """Nor is the approval of one of two people."""
+        """A late request with one of two approvals is not withdrawn either."""
         async with left(tmp_path, f"{PLAIN} by 2") as (hub, request):
             await approve(hub, request)
             hub.bound_requests(1)

@@ -1,4 +1,4 @@
-"""Late requests under any order of what agents and operators do at once."""
+"""Late requests under any order of simultaneous actions by the agent and operators."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ACTIONS = (
 
 
 class Played:
-    """An agent that makes one call again and again, and operators, all at once."""
+    """An agent that repeats one call, and operators, all acting at once."""
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
@@ -49,7 +49,7 @@ class Played:
                 call_id = f"d{len(self.calls)}"
                 self.calls.append((call_id, hub.submit_call("robin-1", call_id, "deploy", {})))
             case "first" if self.calls:
-                # Under the id of the first call, which may be another one's by now.
+                # Uses the id of the first call, which may belong to another call now.
                 self.calls.append(("d0", hub.submit_call("robin-1", "d0", "deploy", {})))
             case "give up" if self.calls:
                 call_id, waits = self.calls[-1]
@@ -89,9 +89,9 @@ async def play(folder: Path, moves: list[tuple[str, bool]]) -> None:
     assert all(isinstance(error, CallWithdrawn) for error in refused)
     given = Counter(b.call_id for b in recorded(hub.database, ApprovalDecided) if b.approved)
     ran = Counter(b.call_id for b in recorded(hub.database, CallDecided) if b.outcome == "allow")
-    # An approval that was followed by a question anew is used once all the same.
+    # An approval that was followed by a new request is still used once.
     assert all(ran[call_id] == 1 <= given[call_id] for call_id in ran)
-    # Asked under one id the answer is the same, however often.
+    # Repeated submissions under one id share one answer.
     assert len(allowed) <= sum(ran.values())
     await check_fold(hub)
     await hub.close()

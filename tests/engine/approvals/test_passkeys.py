@@ -1,4 +1,4 @@
-"""Approvals with a passkey: what counts as one, who may enroll one, and what stands in the record."""
+"""Approvals with a passkey: accepted proofs, enrolment of keys, and the content of the record."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def hub(tmp_path: Path, clock: Clock) -> AsyncIterator[Hub]:
 
 
 async def asked(hub: Hub, shop: Shop, rules: str = HEAD) -> tuple[str, ApprovalState]:
-    """A session that waits for an approval of its deploy."""
+    """A session whose deploy waits for an approval, and its request."""
     events = hub.subscribe()
     agent = bot(shop, C(deploy={"env": "prod"}), T("done"))
     session = await hub.open_session(agent, SessionConfig(compile_rules(rules).registry))
@@ -75,7 +75,7 @@ async def challenged(hub: Hub, request: ApprovalState, by: str, origin: str = PA
 async def approve(
     hub: Hub, request: ApprovalState, by: str, device: Authenticator | None = None, **more: object
 ) -> Outcome:
-    """An approval, signed by a device where there is one."""
+    """Approve a request, signed by `device` if one is given."""
     answer = None
     if device is not None:
         found = await challenged(hub, request, by, device.origin)
@@ -88,7 +88,7 @@ async def approve(
 
 class TestApproval:
     async def test_with_a_key_it_counts_and_the_proof_is_recorded(self, hub: Hub) -> None:
-        """The decision carries what was signed, over the digest of what was shown (G-106)."""
+        """G-106: the decision records the proof, which is bound to the digest of the request."""
         shop, device = Shop(), Authenticator()
         credential = await enroll(hub, "maria", device)
         session, request = await asked(hub, shop)
@@ -104,7 +104,7 @@ class TestApproval:
         await check(hub, session)
 
     async def test_without_one_it_does_not(self, hub: Hub) -> None:
-        """Any door that sends an approval without a proof is refused, with where to go (G-105)."""
+        """G-105: an approval without a proof is refused with the address of the page to use."""
         hub.serve_keys(PAGE, None)
         session, request = await asked(hub, Shop())
         outcome = await approve(hub, request, "maria")
@@ -116,14 +116,14 @@ class TestApproval:
         assert still.id == request.id
 
     async def test_without_a_known_address_the_refusal_says_how_to_get_one(self, hub: Hub) -> None:
-        """It names the command and the setting."""
+        """The refusal names the command and the setting."""
         _, request = await asked(hub, Shop())
         outcome = await approve(hub, request, "maria")
         assert "`interlock web`" in outcome.message
         assert "[gateway] page" in outcome.message
 
     async def test_whoever_has_no_key_gets_no_challenge(self, hub: Hub) -> None:
-        """They are told to enroll one first."""
+        """The refusal says that the operator has enrolled no passkey."""
         await enroll(hub, "maria", Authenticator())
         _, request = await asked(hub, Shop())
         found = await challenged(hub, request, "ada")
@@ -131,7 +131,7 @@ class TestApproval:
         assert "ada has enrolled no passkey" in found.message
 
     async def test_to_deny_takes_none(self, hub: Hub) -> None:
-        """Anybody who may decide can deny."""
+        """A denial requires no passkey."""
         session, request = await asked(hub, Shop())
         outcome = await hub.decide(request.id, approved=False, by="ada", digest=request.digest)
         assert outcome.ok
@@ -140,7 +140,7 @@ class TestApproval:
         assert decided.proof is None
 
     async def test_a_challenge_counts_once(self, hub: Hub) -> None:
-        """The same answer sent again is refused, also for another person."""
+        """A used challenge is refused, for its owner and for another operator."""
         device = Authenticator()
         await enroll(hub, "maria", device)
         _, request = await asked(hub, Shop(), f"{HEAD} by 2")
@@ -153,7 +153,7 @@ class TestApproval:
             assert said in outcome.message
 
     async def test_a_challenge_expires(self, hub: Hub, clock: Clock) -> None:
-        """Five minutes later it is of no use."""
+        """A challenge is refused after five minutes."""
         device = Authenticator()
         await enroll(hub, "maria", device)
         _, request = await asked(hub, Shop())
@@ -165,7 +165,7 @@ class TestApproval:
         assert "too old" in outcome.message
 
     async def test_an_answer_for_another_request_counts_for_nothing(self, hub: Hub) -> None:
-        """What was signed is one request as it was shown."""
+        """A proof is valid only for the request that was signed."""
         device = Authenticator()
         await enroll(hub, "maria", device)
         _, one = await asked(hub, Shop())
@@ -196,7 +196,7 @@ class TestApproval:
     async def test_what_the_browser_says_is_checked(
         self, hub: Hub, change: dict[str, object], said: str
     ) -> None:
-        """Without a look at who holds the key, or on another page, nothing is proved."""
+        """A proof without user verification, or from another page, is refused."""
         device = Authenticator()
         await enroll(hub, "maria", device)
         _, request = await asked(hub, Shop())
@@ -209,7 +209,7 @@ class TestApproval:
         assert said in outcome.message.lower() or said in outcome.message
 
     async def test_a_key_that_counts_backwards_is_refused(self, hub: Hub) -> None:
-        """It may be a copy."""
+        """A key whose sign count decreases may be a copy and is refused."""
         device = Authenticator()
         await enroll(hub, "maria", device)
         device.uses = 0
@@ -219,7 +219,7 @@ class TestApproval:
 
     @pytest.mark.parametrize("said", [b"[" * 3000, "{}".encode("utf-16"), b"[]", b""])
     async def test_what_is_no_data_of_a_browser(self, hub: Hub, said: bytes) -> None:
-        """It is refused like any other wrong answer, however it is made."""
+        """Malformed client data is refused with a message."""
         device = Authenticator()
         await enroll(hub, "maria", device)
         _, request = await asked(hub, Shop())
@@ -236,7 +236,7 @@ class TestApproval:
 
     @pytest.mark.slow
     async def test_nobody_pushes_out_the_challenge_of_another(self, hub: Hub) -> None:
-        """Who asks for any number of challenges loses their own first ones."""
+        """An operator with too many open challenges loses only their own oldest ones."""
         device = Authenticator()
         await enroll(hub, "maria", device)
         _, request = await asked(hub, Shop())
@@ -249,7 +249,7 @@ class TestApproval:
         assert outcome.ok, outcome.message
 
     async def test_somebody_elses_key_is_none(self, hub: Hub) -> None:
-        """The challenge of one person, signed by another's key."""
+        """A challenge that another operator's key signed is refused."""
         maria, ada = Authenticator(), Authenticator()
         await enroll(hub, "maria", maria)
         stolen = await enroll(hub, "ada", ada)
@@ -261,7 +261,7 @@ class TestApproval:
         assert "this is no key of maria" in outcome.message
 
     async def test_it_grants_nothing(self, hub: Hub) -> None:
-        """A grant would pass later calls without a key."""
+        """A rule with a passkey allows no grants, because later calls would need no key."""
         device = Authenticator()
         await enroll(hub, "maria", device)
         _, request = await asked(hub, Shop())
@@ -273,7 +273,7 @@ class TestApproval:
         assert "its rule asks for a passkey" in outcome.message
 
     async def test_an_edit_is_asked_about_anew(self, hub: Hub) -> None:
-        """What is signed is what was shown: the edited call is shown, and signed, itself."""
+        """An edit opens a new request, which needs a signature of its own."""
         device = Authenticator()
         await enroll(hub, "maria", device)
         session, request = await asked(hub, Shop())
@@ -294,7 +294,7 @@ class TestApproval:
 
 class TestSeveral:
     async def test_each_of_two_proves_a_key(self, hub: Hub) -> None:
-        """Both proofs stand in the record, each over the same digest."""
+        """Both proofs are recorded, each over the same digest."""
         shop, maria, ada = Shop(), Authenticator(), Authenticator(counts=False)
         await enroll(hub, "maria", maria)
         await enroll(hub, "ada", ada)
@@ -312,7 +312,7 @@ class TestSeveral:
         await check(hub, session)
 
     async def test_a_removed_key_takes_its_approval_along(self, hub: Hub) -> None:
-        """Who approved with it is asked again, and everybody else."""
+        """If a key is removed, its approval no longer counts and the other approver is refused."""
         maria, ada = Authenticator(), Authenticator()
         credential = await enroll(hub, "maria", maria)
         await enroll(hub, "ada", ada)
@@ -325,10 +325,10 @@ class TestSeveral:
 
 
 class TestGivenUpName:
-    """Keys of a name that somebody gave up are not those of who has the name next."""
+    """The keys of a name that its holder gave up do not belong to the next holder."""
 
     async def test_its_keys_count_no_more(self, hub: Hub, tmp_path: Path, clock: Clock) -> None:
-        """Neither for an approval nor for one that was given, and the log says that they are removed."""
+        """The keys count for no approval, earlier ones included, and the log records their removal."""
         maria, ada = Authenticator(), Authenticator()
         await enroll(hub, "maria", maria)
         await enroll(hub, "ada", ada)
@@ -351,7 +351,7 @@ class TestGivenUpName:
         assert left.faults == ()
 
     async def test_the_next_holder_enrolls_their_own(self, hub: Hub, clock: Clock) -> None:
-        """By a code in the terminal, as a first key, and that one counts."""
+        """The next holder enrolls a first key with the terminal code, and it counts."""
         await enroll(hub, "maria", Authenticator())
         clock.advance(60)
         at = clock()
@@ -363,7 +363,7 @@ class TestGivenUpName:
         assert (await approve(hub, request, "maria", new)).ok
 
     async def test_where_nobody_can_tell_none_counts(self, hub: Hub) -> None:
-        """A token file that cannot be read leaves no key in force, and removes none."""
+        """If the token file cannot be read, no key is in force, but none is removed."""
         maria = Authenticator()
         await enroll(hub, "maria", maria)
 
@@ -379,7 +379,7 @@ class TestGivenUpName:
 
 class TestFuse:
     async def test_the_proof_stands_in_both_events(self, tmp_path: Path, clock: Clock) -> None:
-        """An approval of high risk carries it from the first moment, and so does its decision."""
+        """For high risk, the proof is in the event of the approval and in that of the decision."""
         hub = Hub(Journal.open(tmp_path / "f.db", clock=clock), policy=ApprovalPolicy(fuse=0.05))
         try:
             device, shop = Authenticator(), Shop()
@@ -397,7 +397,7 @@ class TestFuse:
     async def test_a_key_that_another_server_removed(
         self, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """G-105: a key that is removed before its call is released counts no more, wherever that was."""
+        """G-105: a key that another server removed before the release makes its approval void."""
         path, policy = tmp_path / "f.db", ApprovalPolicy(fuse=3600.0)
         hub = Hub(Journal.open(path, clock=clock), policy=policy)
         try:
@@ -407,7 +407,7 @@ class TestFuse:
             assert (await approve(hub, request, "maria", device)).ok
             other = KeyLog(path)
             other.remove(credential, "maria", clock(), other.read())
-            # As a log in a database, to which other servers append.
+            # Let the log grow from outside, like a log in a database that other servers append to.
             monkeypatch.setattr(FileLines, "has_grown", lambda log, lines: log.read(10**6) is not None)
             questions = hub._live.hosted(session).questions
             [waits] = questions.table.open.values()
@@ -422,7 +422,7 @@ class TestFuse:
 
 class TestLoosening:
     async def test_nobody_switches_such_a_rule_off(self, hub: Hub) -> None:
-        """No change of rules carries a key: neither the net, nor the mode (G-105)."""
+        """G-105: a single operator without a passkey cannot switch off the net or the mode."""
         session, _ = await asked(hub, Shop())
         for outcome in (
             await hub.toggle_net(session, "approve-before-deploy", False, by="ada", reason="now"),
@@ -434,7 +434,7 @@ class TestLoosening:
 
 class TestEnrolment:
     async def test_a_first_key_needs_the_code_of_the_terminal(self, hub: Hub) -> None:
-        """Without a terminal none is enrolled, and a wrong code enrolls none."""
+        """A first key needs a terminal and its code; too many wrong codes void the enrolment."""
         device = Authenticator()
         begun = await hub.begin_key(origin=PAGE, by="maria")
         refused = await hub.register_key(device.make(begun), by="maria")
@@ -456,7 +456,7 @@ class TestEnrolment:
         assert not (await hub.passkeys()).passkeys
 
     async def test_a_code_is_its_persons(self, hub: Hub) -> None:
-        """Nobody else enrolls with it."""
+        """The code enrolls a key only for the operator it was made for."""
         said: list[str] = []
         hub.serve_keys(None, said.append)
         made = await hub.register_key(
@@ -467,7 +467,7 @@ class TestEnrolment:
         assert (await hub.confirm_key(made.id, code=code, by="maria")).ok
 
     async def test_a_further_key_is_confirmed_by_an_earlier_one(self, hub: Hub) -> None:
-        """The code is not enough any more, and nothing is shown in the terminal."""
+        """An earlier key confirms a further one; no code is involved."""
         phone, laptop = Authenticator(), Authenticator()
         await enroll(hub, "maria", phone)
         second = await enroll(hub, "maria", laptop, "laptop", by=phone)
@@ -481,7 +481,7 @@ class TestEnrolment:
         assert laptop.keys.keys() == {second}
 
     async def test_codes_are_few(self, hub: Hub, clock: Clock) -> None:
-        """Nobody guesses one by having any number of them made; an hour later there are more."""
+        """The number of codes is limited to prevent guessing; after an hour more are available."""
         said: list[str] = []
         hub.serve_keys(None, said.append)
         device = Authenticator()
@@ -500,7 +500,7 @@ class TestEnrolment:
         assert (await another()).ok
 
     async def test_who_may_not_decide_enrolls_none(self, hub: Hub) -> None:
-        """A role of `look` has nothing to sign."""
+        """An operator with the role `look` cannot enroll a key."""
         found = await hub.begin_key(origin=PAGE, by="omar")
         assert not found.ok
         assert "'look'" in found.message
@@ -515,19 +515,19 @@ class TestEnrolment:
         ],
     )
     async def test_pages_on_which_browsers_make_none(self, hub: Hub, origin: str, said: str) -> None:
-        """The message says what to do."""
+        """If browsers make no passkeys for an origin, the message says why."""
         found = await hub.begin_key(origin=origin, by="maria")
         assert not found.ok
         assert said in found.message
 
     async def test_where_an_address_is_set_keys_are_for_that(self, hub: Hub) -> None:
-        """Another page is told which one it is."""
+        """If a page address is configured, another origin is refused with that address."""
         hub.serve_keys(PAGE, None)
         found = await hub.begin_key(origin="https://other.example", by="maria")
         assert f"made and used on {PAGE}" in found.message
 
     async def test_only_ones_own_key_is_removed(self, hub: Hub) -> None:
-        """And it is gone from the list."""
+        """Only the owner can remove a key, and the list no longer shows it."""
         credential = await enroll(hub, "maria", Authenticator())
         assert not (await hub.remove_key(credential, by="ada")).ok
         assert (await hub.remove_key(credential, by="maria")).ok
@@ -536,7 +536,7 @@ class TestEnrolment:
 
 class TestLog:
     async def test_keys_outlast_a_restart(self, tmp_path: Path, clock: Clock) -> None:
-        """A hub that starts again on the journal knows them, and how often they were used."""
+        """A new hub on the same journal has the keys and their use counts."""
         device = Authenticator()
         first = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
         await enroll(first, "maria", device)
@@ -556,7 +556,7 @@ class TestLog:
     async def test_a_key_that_somebody_writes_into_the_file_does_not_count(
         self, tmp_path: Path, clock: Clock
     ) -> None:
-        """An operator who has one confirms each further one with it, and the running hub never looks."""
+        """A key line forged into the file does not count: no earlier key confirmed it."""
         hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
         other = Hub(Journal.open(tmp_path / "other.db", clock=clock))
         await enroll(hub, "maria", Authenticator())
@@ -579,7 +579,7 @@ class TestLog:
     async def test_a_line_of_somebody_s_brings_no_removed_key_back(
         self, tmp_path: Path, clock: Clock
     ) -> None:
-        """What is removed after the chain was broken stays removed, and no use is forgotten."""
+        """After an invalid line, removals and use counts still take effect."""
         hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
         phone, stick = Authenticator(), Authenticator()
         await enroll(hub, "maria", phone)
@@ -600,7 +600,7 @@ class TestLog:
         assert "a line before this one was changed or removed" in fault
 
     async def test_a_changed_line_ends_what_is_believed(self, tmp_path: Path, clock: Clock) -> None:
-        """What follows it is not chained any more."""
+        """Lines after a changed line break the chain and do not count."""
         hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
         for operator in ("maria", "ada"):
             await enroll(hub, operator, Authenticator())

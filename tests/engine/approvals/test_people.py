@@ -1,4 +1,4 @@
-"""Who counts as another person: pure over names and a session's facts, then under a hub (G-77)."""
+"""Rules for "another person", tested on names and session facts and then under a hub (G-77)."""
 
 from __future__ import annotations
 
@@ -49,13 +49,13 @@ class TestNames:
         ],
     )
     def test_one_person_in_two_spellings(self, one: str, other: str) -> None:
-        """Case, width, composition, blanks and invisible characters make nobody another person."""
+        """Case, width, composition, blanks and invisible characters do not distinguish names."""
         assert same_person(one, other)
         assert is_among(one, ["ben", other])
 
     @pytest.mark.parametrize(("one", "other"), [("mia", "mio"), ("José", "Jose"), ("mia", "m\u0456a")])
     def test_different_letters_are_different_people(self, one: str, other: str) -> None:
-        """What differs after folding is another name."""
+        """Names that differ after folding are different people."""
         assert not same_person(one, other)
 
     @pytest.mark.parametrize(
@@ -71,12 +71,12 @@ class TestNames:
         ],
     )
     def test_names_that_look_alike_share_a_shape(self, one: str, other: str) -> None:
-        """Other scripts, accents, digits and dashes are what one name is mistaken for another by."""
+        """Other scripts, accents, digits and dashes give a confusable name the same shape."""
         assert name_shape(one) == name_shape(other)
 
     @pytest.mark.parametrize(("one", "other"), [("alice", "alicia"), ("bob", "rob"), ("dan", "ben")])
     def test_names_that_differ_do_not(self, one: str, other: str) -> None:
-        """Ordinary names are not taken for each other."""
+        """Ordinary different names have different shapes."""
         assert name_shape(one) != name_shape(other)
 
 
@@ -96,15 +96,15 @@ class TestSessionPeople:
         ],
     )
     def test_part(self, facts: dict[str, object], expected: str | None) -> None:
-        """Whoever has a part in the session is no other person, and is told which."""
+        """The reason names the operator's part in the session."""
         assert involvement_reason("mia", self.state(**facts)) == expected
 
     def test_a_subagents_task_counts(self) -> None:
-        """Who speaks to the subagent that makes the call is behind it, too."""
+        """An operator who gave a subagent its task is involved in the subagent's calls."""
         assert part_in("mia", self.state(), self.state(task_by=("mia",))) == "task"
 
     def test_own_approvals(self) -> None:
-        """A policy may let the people behind a session count."""
+        """The policy `own_approvals` lets people behind a session count."""
         assert (
             involvement_reason("mia", self.state(starters={"mia": "opened"}), own_approvals=True) is None
         )
@@ -112,7 +112,7 @@ class TestSessionPeople:
 
 class TestGate:
     async def test_two_spellings_are_one_approver(self) -> None:
-        """A confirm that answers with one person's name in two spellings has asked one person."""
+        """An answer with one name in two spellings counts as one approver."""
         manager = GateManager(compile_rules(TWO).registry)
 
         def confirm(_: object) -> ApprovalAnswer:
@@ -137,7 +137,7 @@ def agent(shop: Shop, *replies: object) -> Agent:
 async def waiting(
     hub: Hub, shop: Shop, *, by: str = "mia", task_by: str = "mia", rules: str = TWO
 ) -> tuple[str, ApprovalState]:
-    """A session that `by` opened, set to work by `task_by`, whose deploy waits."""
+    """A session that `by` opened and `task_by` gave a task, and the request of its deploy."""
     events = hub.subscribe()
     session = await hub.open_session(agent(shop), SessionConfig(compile_rules(rules).registry, by=by))
     await hub.send(session, "go", by=task_by)
@@ -147,7 +147,7 @@ async def waiting(
 
 
 async def refusal(hub: Hub, request: ApprovalState, by: str) -> str:
-    """What somebody is told whose approval is not taken."""
+    """Approve a request and return the message of the refusal."""
     outcome = await hub.decide(request.id, approved=True, by=by)
     assert not outcome.ok
     return outcome.message
@@ -155,7 +155,7 @@ async def refusal(hub: Hub, request: ApprovalState, by: str) -> str:
 
 class TestOtherPeople:
     async def test_not_the_starter_in_other_letters(self, hub: Hub, shop: Shop) -> None:
-        """Whoever opened the session does not count under another spelling of their name."""
+        """The operator who opened the session does not count under another spelling of the name."""
         session, request = await waiting(hub, shop)
         assert await refusal(hub, request, "MIA") == (
             "MIA started this session: 2 other people must approve"
@@ -166,14 +166,14 @@ class TestOtherPeople:
         assert shop.ran == []
 
     async def test_not_who_sent_the_task(self, hub: Hub, shop: Shop) -> None:
-        """Who opened the session and who gave it its task are two people who do not count."""
+        """The operator who gave the session its task does not count either."""
         _, request = await waiting(hub, shop, task_by="ben")
         assert await refusal(hub, request, "ben") == (
             "ben gave the running turn its task: 2 other people must approve"
         )
 
     async def test_not_who_steered_the_turn(self, hub: Hub, shop: Shop) -> None:
-        """Who speaks while the agent works is behind what it does from then on, and not before."""
+        """An operator who steers the running turn does not count for later calls, only before."""
         events = hub.subscribe()
         bot = agent(shop, C(deploy={}), C(deploy={}), T("done"))
         session = await hub.open_session(bot, SessionConfig(compile_rules(TWO).registry, by="mia"))
@@ -187,7 +187,7 @@ class TestOtherPeople:
         assert "ben gave the running turn its task" in await refusal(hub, second, "ben")
 
     async def test_who_gave_an_earlier_task_counts(self, hub: Hub, shop: Shop) -> None:
-        """Only the turn that runs counts: the next one is somebody else's."""
+        """The sender of the running turn's task is excluded, but not that of an earlier task."""
         events = hub.subscribe()
         bot = agent(shop, T("hello"), C(deploy={}), T("done"))
         session = await hub.open_session(bot, SessionConfig(compile_rules(TWO).registry, by="mia"))
@@ -200,7 +200,7 @@ class TestOtherPeople:
         assert "gave the running turn its task" in await refusal(hub, request, "ada")
 
     async def test_not_who_resumed_it(self, hub: Hub, shop: Shop, tmp_path: Path) -> None:
-        """Going on with somebody's session makes one part of it; whoever opened it stays so."""
+        """The operator who resumes a session is excluded, and so is the one who started it."""
         session, _ = await waiting(hub, shop)
         await hub.close_session(session, "mia")
         events = hub.subscribe()
@@ -216,7 +216,7 @@ class TestOtherPeople:
         assert (await hub.decide(request.id, approved=True, by="jo")).ok
 
     async def test_not_who_branched_it(self, hub: Hub, shop: Shop) -> None:
-        """A branch is of whoever made it; who spoke in what was copied is not behind its new turn."""
+        """The operator who made the branch is excluded; the sender of a copied message is not."""
         session = await hub.open_session(
             agent(shop, T("hello")), SessionConfig(compile_rules(TWO).registry, by="mia")
         )
@@ -236,7 +236,7 @@ class TestOtherPeople:
 
 
 class Tokens:
-    """Tokens in force, by id."""
+    """A set of valid tokens, by id."""
 
     def __init__(self, *tokens: str) -> None:
         self.tokens = set(tokens)
@@ -247,7 +247,7 @@ class Tokens:
 
 class TestTokens:
     async def test_revoked_before_the_last_approval(self, hub: Hub, shop: Shop) -> None:
-        """An approval counts for nothing once its giver's token is revoked: all are asked anew."""
+        """If an approver's token is revoked before the last approval, all approvals are void."""
         session, request = await waiting(hub, shop)
         tokens = Tokens("t-ada", "t-ben")
         assert (await hub.decide(request.id, approved=True, by="ada", credential=tokens.of("t-ada"))).ok
@@ -265,14 +265,14 @@ class TestTokens:
         assert (again.given, again.id != request.id) == ((), True)
 
     async def test_revoked_while_it_is_sent(self, hub: Hub, shop: Shop) -> None:
-        """Whoever approves with a token that is gone in that moment approves nothing."""
+        """An approval with a revoked token is refused."""
         _, request = await waiting(hub, shop)
         tokens = Tokens()
         outcome = await hub.decide(request.id, approved=True, by="ada", credential=tokens.of("t-ada"))
         assert (outcome.ok, outcome.message) == (False, "The token of ada is no longer in force")
 
     async def test_nobody_here_knows_the_tokens(self, hub: Hub, shop: Shop) -> None:
-        """Where tokens cannot be looked up an approval that was given with one does not count."""
+        """An approval that was given with a token does not count if no host can check the token."""
         _, request = await waiting(hub, shop)
         tokens = Tokens("t-ada")
         assert (await hub.decide(request.id, approved=True, by="ada", credential=tokens.of("t-ada"))).ok
@@ -281,7 +281,7 @@ class TestTokens:
 
 class TestLengthening:
     async def test_takes_two_beyond_the_rules_time(self, hub: Hub, shop: Shop, clock: Clock) -> None:
-        """One person's wish is recorded and shown; the second one's gives the request the time."""
+        """One operator's extension is only recorded and shown; a second operator's takes effect."""
         session, request = await waiting(hub, shop, rules=TWO_WITHIN)
         first = await hub.extend(request.id, seconds=3600, by="ada")
         assert (first.ok, first.message) == (True, "deploy: a second person must extend it as well")
@@ -298,7 +298,7 @@ class TestLengthening:
         assert (last.by, last.others) == ("ben", ("Ada",))
 
     async def test_for_ever_takes_two(self, hub: Hub, shop: Shop) -> None:
-        """Letting it wait for ever is beyond any time."""
+        """Removing the deadline also takes two operators."""
         _, request = await waiting(hub, shop, rules=TWO_WITHIN)
         await hub.extend(request.id, seconds=None, by="ada")
         [still] = await hub.approvals()
@@ -308,7 +308,7 @@ class TestLengthening:
         assert longer.expires is None
 
     async def test_not_who_started_it(self, hub: Hub, shop: Shop) -> None:
-        """The people behind the session have no say in how long it may wait."""
+        """An operator behind the session cannot extend its request."""
         session, request = await waiting(hub, shop, rules=TWO_WITHIN)
         outcome = await hub.extend(request.id, seconds=3600, by="mia")
         assert (outcome.ok, outcome.message) == (
@@ -318,7 +318,7 @@ class TestLengthening:
         assert not bodies(hub, session, ApprovalExtended)
 
     async def test_one_is_enough_within_it(self, hub: Hub, shop: Shop, clock: Clock) -> None:
-        """What does not go beyond the rule's own time is one person's to say."""
+        """One operator may change the deadline within the rule's own time."""
         _, request = await waiting(hub, shop, rules=TWO_WITHIN)
         assert (await hub.extend(request.id, seconds=300, by="ada")).ok
         [shorter] = await hub.approvals()
@@ -328,7 +328,7 @@ class TestLengthening:
         assert back.expires == request.expires
 
     async def test_one_is_enough_for_one_person(self, hub: Hub, shop: Shop) -> None:
-        """A request that one person decides is lengthened by one."""
+        """If one approver decides, one operator may extend."""
         rules = "require human-approval before deploy within 10m"
         _, request = await waiting(hub, shop, rules=rules)
         assert (await hub.extend(request.id, seconds=3600, by="mia")).ok
@@ -338,7 +338,7 @@ class TestLengthening:
         assert longer.expires > request.expires
 
     async def test_a_revoked_token_is_no_first_person(self, hub: Hub, shop: Shop) -> None:
-        """Whose token has gone since does not count as the first of two."""
+        """An operator whose token was revoked does not count as the first of two."""
         _, request = await waiting(hub, shop, rules=TWO_WITHIN)
         tokens = Tokens("t-ada", "t-ben")
         await hub.extend(request.id, seconds=3600, by="ada", credential=tokens.of("t-ada"))
@@ -350,7 +350,7 @@ class TestLengthening:
         assert still.extension.by == "ben"
 
     async def test_both_at_once(self, hub: Hub, shop: Shop, clock: Clock) -> None:
-        """Two people in the same moment are two people."""
+        """Two simultaneous extensions by two operators count as two."""
         _, request = await waiting(hub, shop, rules=TWO_WITHIN)
         await asyncio.gather(*(hub.extend(request.id, seconds=3600, by=name) for name in ("ada", "ben")))
         [longer] = await hub.approvals()
@@ -359,7 +359,7 @@ class TestLengthening:
 
 class TestRoles:
     async def test_who_may_only_look_decides_nothing(self, hub: Hub, shop: Shop) -> None:
-        """A claimed name has the role of that name; one who is not listed has none that bounds it."""
+        """A configured name has its role's rights; an unlisted name is not restricted by a role."""
         session, request = await waiting(hub, shop, rules="require human-approval before deploy")
         hub.know_operators(Operators((Operator("Ada", "look"), Operator("ben", "decide"))))
         assert await refusal(hub, request, "ada") == (

@@ -1,4 +1,4 @@
-"""A running plan beside rules of high risk, with a passkey and for two people (G-108, G-109)."""
+"""A running plan beside rules of high risk, with a passkey and for two approvers (G-108, G-109)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ STEPS: list[JsonValue] = [{"tool": "deploy", "count": 2}, {"tool": "publish"}, {
 
 @pytest.fixture
 async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
-    """A hub whose approvals of high risk burn for an hour."""
+    """A hub on which the fuse of a high-risk approval burns for an hour."""
     hub = Hub(Journal.open(tmp_path / "hub.db"), language=LANGUAGE, policy=ApprovalPolicy(fuse=3600.0))
     yield hub
     await hub.close()
 
 
 class Agent:
-    """The agent of a session under `rules`; each call has an id of its own."""
+    """The agent of a session under `rules`; each call has a new id."""
 
     def __init__(self, hub: Hub) -> None:
         self.hub = hub
@@ -54,7 +54,7 @@ class Agent:
     async def asked(
         self, tool: str, **value: JsonValue
     ) -> tuple[ApprovalState, asyncio.Future[CallAnswer]]:
-        """Make a call that is asked about."""
+        """Make a call and return its request and its answer."""
         heard = self.hub.subscribe()
         waiting = self.call(tool, **value)
         await until(heard, ApprovalRequested)
@@ -62,30 +62,30 @@ class Agent:
         return (await self.hub.approvals())[-1], waiting
 
     async def approve(self, request: ApprovalState, by: str = "maria") -> None:
-        """Approve a request as it is shown."""
+        """Approve a request with the digest that it shows."""
         outcome = await self.hub.decide(request.id, approved=True, by=by, digest=request.digest)
         assert outcome.ok, outcome.message
 
     async def deny(self, request: ApprovalState, waiting: asyncio.Future[CallAnswer]) -> None:
-        """Deny a request; its call is blocked."""
+        """Deny a request and check that its call is blocked."""
         await self.hub.decide(request.id, approved=False, by="maria", digest=request.digest)
         assert (await waiting).outcome == "block"
 
     async def burn(self) -> None:
-        """Have the fuse of the one open request end now, as its timer would."""
+        """End the fuse of the only open request now, as its timer would."""
         questions = self.hub._live.hosted("robin-1").questions
         [waiting] = questions.table.open.values()
         assert waiting.fuse is not None
         await questions.fuses.release(waiting, waiting.fuse)
 
     async def planned(self, *steps: JsonValue) -> None:
-        """Have a plan approved."""
+        """Request a plan with these steps and approve it."""
         request, waiting = await self.asked("plan", title="Release", steps=list(steps))
         await self.approve(request)
         assert (await waiting).outcome == "allow"
 
     async def left(self) -> dict[str, int]:
-        """Uses left of each grant."""
+        """Return the remaining uses of each grant."""
         grants = (await self.hub.session("robin-1")).grants
         return {key: grant.net.marking["granted"] for key, grant in grants.items()}
 
@@ -98,7 +98,7 @@ async def agent(hub: Hub) -> Agent:
 
 class TestWalk:
     async def test_what_asks_all_the_same(self, hub: Hub, agent: Agent) -> None:
-        """G-109: a plan answers no rule of high risk, with a passkey or for two people."""
+        """G-109: a plan does not cover rules of high risk, with a passkey or for two approvers."""
         await agent.planned(*STEPS)
         [given] = recorded(hub.database, GrantGiven)
         assert (given.grant.tool, given.grant.also) == ("deploy", ())
@@ -124,7 +124,7 @@ class TestWalk:
         await check_fold(hub)
 
     async def test_both_answer(self, hub: Hub, agent: Agent) -> None:
-        """G-109: of a call about which two rules ask, the plan answers one and a person the other."""
+        """G-109: if two rules require approval, the plan covers one and an approver decides the other."""
         await agent.planned(*STEPS)
         request, waiting = await agent.asked("deploy", env="prod")
         await agent.approve(request)
@@ -137,7 +137,7 @@ class TestWalk:
 
 
 class TestGroups:
-    """A group's question is answered by a plan that somebody approved who is in it by then."""
+    """A plan covers a group's rule only if an approver is still in the group when it takes effect."""
 
     RULES = """
     require human-approval before plan by 2 of ops risk high
@@ -148,7 +148,7 @@ class TestGroups:
 
     @pytest.mark.parametrize("first", [MARIA, BEN], ids=["the first", "who waits for the fuse"])
     async def test_left_meanwhile(self, hub: Hub, first: Operator) -> None:
-        """G-109: of two people none counts for a group that they have left before the plan passes."""
+        """G-109: an approver who left the group before the plan takes effect does not count for it."""
         hub.know_operators(Operators((self.MARIA, self.BEN)))
         await opened(hub, self.RULES)
         agent = Agent(hub)
@@ -168,7 +168,7 @@ class TestGroups:
 
 class TestFuse:
     async def test_taken_back(self, hub: Hub, agent: Agent) -> None:
-        """G-109: an approval that is taken back has spent nothing of the plan, neither has a denial."""
+        """G-109: an approval that is taken back or denied uses nothing of the plan."""
         await agent.planned(*STEPS)
         request, waiting = await agent.asked("deploy", env="prod")
         await agent.approve(request)
@@ -180,7 +180,7 @@ class TestFuse:
         await check_fold(hub)
 
     async def test_spent_meanwhile(self, hub: Hub, agent: Agent) -> None:
-        """G-109: while a call burns its plan is free for others; what they spent is asked about."""
+        """G-109: during a call's fuse, other calls can use up the plan; the call then needs approval."""
         await agent.planned({"tool": "deploy"})
         request, waiting = await agent.asked("deploy", env="prod")
         await agent.approve(request)
@@ -197,7 +197,7 @@ class TestFuse:
         await check_fold(hub)
 
     async def test_of_the_plan(self, hub: Hub) -> None:
-        """G-108: a plan whose approval is taken back has given nothing; approved again it does."""
+        """G-108: a plan gives no grants if its approval is taken back; a new approval gives them."""
         await opened(hub, RULES.replace("before plan", "before plan risk high"))
         agent = Agent(hub)
         request, waiting = await agent.asked("plan", title="Release", steps=[{"tool": "deploy"}])

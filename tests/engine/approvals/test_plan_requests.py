@@ -1,4 +1,4 @@
-"""Requests about plans have the forecast of each step (G-108)."""
+"""Requests for plans contain a forecast of each step (G-108)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PLAN = {"title": "Release 1.4", "steps": STEPS}
 async def asked(
     folder: Path, value: Mapping[str, object] = PLAN, tool: str = "plan", rules: str = RULES
 ) -> AsyncGenerator[tuple[Hub, ApprovalState, asyncio.Future[object]]]:
-    """A hub with the request about one call."""
+    """A hub with one call of the tool, its request and its answer."""
     hub = Hub.open(folder / "hub.db", language=RulesLanguage())
     try:
         await opened(hub, rules)
@@ -43,7 +43,7 @@ async def asked(
 
 class TestForecast:
     async def test_of_each_step(self, tmp_path: Path) -> None:
-        """The request, and its event, have what becomes of each step's calls."""
+        """The request and its event contain the forecast of each step."""
         async with asked(tmp_path) as (_, request, _):
             deploy, delete = request.plan
             assert (deploy.tool, deploy.count, deploy.most) == ("deploy", 2, 2)
@@ -54,7 +54,7 @@ class TestForecast:
             assert event.plan == request.plan
 
     async def test_no_grant_with_it(self, tmp_path: Path) -> None:
-        """A plan is approved as it is: later plans are not granted with it."""
+        """A plan cannot be approved with a grant for later plans."""
         async with asked(tmp_path) as (hub, request, _):
             assert not request.may_grant
             more = {"digest": request.digest, "grant": GrantTerms("names"), "reason": "often"}
@@ -62,13 +62,13 @@ class TestForecast:
             assert not outcome.ok
 
     async def test_not_of_other_calls(self, tmp_path: Path) -> None:
-        """A call of another tool with the same input has none."""
+        """A call of another tool with the same input has no forecast."""
         async with asked(tmp_path, tool="deploy") as (_, request, _):
             assert request.plan == ()
             assert request.may_grant
 
     async def test_approved(self, tmp_path: Path) -> None:
-        """What the forecast says is what comes: covered calls run, others ask or are blocked."""
+        """Calls behave as the forecast says: covered ones run, others need approval or are blocked."""
         async with asked(tmp_path) as (hub, request, waits):
             outcome = await hub.decide(request.id, approved=True, by="maria", digest=request.digest)
             assert outcome.ok, outcome.message
@@ -85,7 +85,7 @@ class TestForecast:
             third.cancel()
 
     async def test_masked_condition(self, tmp_path: Path) -> None:
-        """A condition with a mask is looked at first: what makes it wide may be behind that."""
+        """A condition with a masked part must be revealed first, because that part may widen it."""
         when = 'input.password = "hunter2"or(input.zone is missing)'
         value = {"title": "Release 1.4", "steps": [{"tool": "deploy", "when": when}]}
         async with asked(tmp_path, value) as (hub, request, _):
@@ -103,7 +103,7 @@ WIDER: dict[str, JsonValue] = {
 
 
 async def renewed(hub: Hub, before: ApprovalState) -> ApprovalState:
-    """The request that takes the place of another."""
+    """Wait for the request that replaces `before`."""
     while True:
         for request in await hub.approvals():
             if request.id != before.id:
@@ -112,10 +112,10 @@ async def renewed(hub: Hub, before: ApprovalState) -> ApprovalState:
 
 
 class TestEdited:
-    """G-108: nobody approves a plan by the forecast of another one."""
+    """G-108: a plan is never approved with the forecast of another plan."""
 
     async def edit(self, hub: Hub, request: ApprovalState, by: str) -> ApprovalState:
-        """Edit a plan; the request about the edited one."""
+        """Edit a plan and return the request for the edited plan."""
         outcome = await hub.decide(
             request.id, approved=True, by=by, digest=request.digest, input=dict(WIDER)
         )
@@ -124,7 +124,7 @@ class TestEdited:
         return await asyncio.wait_for(renewed(hub, request), 10)
 
     async def test_its_own_forecast(self, tmp_path: Path) -> None:
-        """An edit approves nothing: the edited plan is asked about, with its forecast and its editor."""
+        """An edit does not approve: the edited plan gets a request with its forecast and editor."""
         async with asked(tmp_path) as (hub, request, waits):
             again = await self.edit(hub, request, "maria")
             assert not waits.done()
@@ -141,7 +141,7 @@ class TestEdited:
             assert (given.grant.tool, given.grant.uses, given.by) == ("deploy", 3, "maria")
 
     async def test_not_by_the_former(self, tmp_path: Path) -> None:
-        """Whoever still has the former plan before them approves nothing."""
+        """An approval with the digest of the original plan is refused."""
         async with asked(tmp_path) as (hub, request, waits):
             again = await self.edit(hub, request, "maria")
             for answered in (request.id, again.id):
@@ -150,7 +150,7 @@ class TestEdited:
             assert not waits.done()
 
     async def test_of_two_people(self, tmp_path: Path) -> None:
-        """Where two must approve, both approve the edited plan."""
+        """If two approvers are required, both must approve the edited plan."""
         rules = RULES.replace("before plan", "before plan by 2")
         async with asked(tmp_path, rules=rules) as (hub, request, waits):
             first = await hub.decide(request.id, approved=True, by="jo", digest=request.digest)
@@ -163,7 +163,7 @@ class TestEdited:
             assert (await waits).outcome == "allow"  # type: ignore[attr-defined]
 
     async def test_no_plan_any_more(self, tmp_path: Path) -> None:
-        """An edit that makes no plan is refused with its place, and the request stays."""
+        """An edit that is not a valid plan is refused with the path of the fault; the request stays."""
         async with asked(tmp_path) as (hub, request, waits):
             wrong: dict[str, JsonValue] = {"title": "x", "steps": [{"tool": "deploy", "count": 0}]}
             outcome = await hub.decide(

@@ -1,4 +1,4 @@
-"""What a call would change, asked before a person decides, kept with the question."""
+"""Previews of a call's changes, made before an operator decides and kept with the request."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from interlock.rules import compile_rules
 
 @pytest.fixture(autouse=True)
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A preview may take its time on a busy machine: none of these tests is about the limit."""
+    """Raise the time limit of previews, which none of these tests is about."""
     monkeypatch.setattr(diff, "PREVIEW_SECONDS", 9.0)
 
 
 async def asked(hub: Hub, agent: Agent, rules: str) -> tuple[str, str | None]:
-    """Run `agent` to its first question; the session and what the question says would change."""
+    """Run `agent` to its first request; return the session and the preview of the request."""
     events = hub.subscribe()
     session = await hub.open_session(agent, SessionConfig(compile_rules(rules).registry))
     await hub.send(session, "go")
@@ -38,7 +38,7 @@ async def asked(hub: Hub, agent: Agent, rules: str) -> tuple[str, str | None]:
 
 class TestPreview:
     async def test_an_edit_shows_its_diff(self, hub: Hub, tmp_path: Path) -> None:
-        """The request has the file's diff; nothing was written, and after a no nothing is."""
+        """The request contains the diff of the file, and a denied call leaves the file unchanged."""
         (tmp_path / "a.py").write_text("one\nold\n")
         edit = C(edit={"path": "a.py", "old_string": "old", "new_string": "new"})
         agent = Agent(ScriptedModel([edit, T("ok")]), tools=[EditTool], runtime=LocalRuntime(tmp_path))
@@ -54,7 +54,7 @@ class TestPreview:
         assert (tmp_path / "a.py").read_text() == "one\nold\n"
 
     async def test_a_preview_that_breaks_keeps_nobody_from_asking(self, hub: Hub) -> None:
-        """A tool whose preview raises is asked for without one."""
+        """If a tool's preview raises, the request is made without a preview."""
 
         class Nothing(BaseModel):
             pass
@@ -75,7 +75,7 @@ class TestPreview:
         assert (await hub.session(session)).calls[request.call_id].output == "ran"
 
     async def test_an_interrupt_while_it_is_made_asks_nobody(self, hub: Hub) -> None:
-        """A slow preview does not outlive the run: aborting leaves no question behind."""
+        """Aborting during a slow preview ends the run without a request."""
 
         class Nothing(BaseModel):
             pass
@@ -106,7 +106,7 @@ class TestPreview:
 
 
 class Named(BaseModel):
-    """A file and all of its content."""
+    """A file path and the complete content of the file."""
 
     file_path: str
     content: str
@@ -119,7 +119,7 @@ async def put(given: Named, ctx: ToolContext) -> str:
 
 
 def writing(folder: Path, path: str, content: str, *, name: str = "write", agent: str = "agent") -> Agent:
-    """An agent with one tool of its own, which writes files of `folder` and has no preview."""
+    """An agent with one tool that writes files in `folder` and has no preview."""
     tool = define_tool(name, "Put a file.", Named, put)
     call = C(c1=(name, {"file_path": path, "content": content}))
     model = ScriptedModel([call, T("ok")])
@@ -127,12 +127,12 @@ def writing(folder: Path, path: str, content: str, *, name: str = "write", agent
 
 
 class TestWrittenContent:
-    """A tool without a preview that is given a path and a whole content."""
+    """A tool without a preview that takes a path and complete content."""
 
     @pytest.mark.variants
     @pytest.mark.parametrize("name", ["write", "mcp__files__saveDocument"])
     async def test_against_the_file(self, hub: Hub, tmp_path: Path, name: str) -> None:
-        """The content is compared with what the file holds in the session's working directory."""
+        """The new content is compared with the current file in the session's working directory."""
         (tmp_path / "a.py").write_text("one\ntwo\n")
         agent = writing(tmp_path, "a.py", "one\n2\n", name=name)
         _, preview = await asked(hub, agent, f"require human-approval before {name}")
@@ -152,7 +152,7 @@ class TestWrittenContent:
     async def test_what_cannot_be_compared(
         self, hub: Hub, tmp_path: Path, content: bytes | None, said: str
     ) -> None:
-        """Of a file that is new, no text or too long all of the content is added, and why is said."""
+        """A new, non-text or too large file is shown as added lines only, with the reason."""
         if content is not None:
             (tmp_path / "a.py").write_bytes(content)
         agent = writing(tmp_path, "a.py", "one\ntwo\n")
@@ -163,7 +163,7 @@ class TestWrittenContent:
 
     @pytest.mark.slow
     async def test_a_folder(self, hub: Hub, tmp_path: Path) -> None:
-        """Of a path that is no file it is said what it is."""
+        """The preview reports that the path is a directory and not a file."""
         _, preview = await asked(
             hub, writing(tmp_path, ".", "one\n"), "require human-approval before write"
         )
@@ -171,7 +171,7 @@ class TestWrittenContent:
         assert ". is a directory, not a file." in preview
 
     async def test_a_part_of_a_file(self, hub: Hub, tmp_path: Path) -> None:
-        """A tool that says that it appends is not compared as if it replaced all."""
+        """A tool whose name says that it appends gets no diff of the complete file."""
         (tmp_path / "a.py").write_text("one\n")
         agent = writing(tmp_path, "a.py", "two\n", name="append_file")
         _, preview = await asked(hub, agent, "require human-approval before append_file")
@@ -179,7 +179,7 @@ class TestWrittenContent:
 
     @pytest.mark.slow
     async def test_a_path_that_imitates_a_diff(self, hub: Hub, tmp_path: Path) -> None:
-        """Line breaks in a path begin no line of what is compared."""
+        """Line breaks in a path do not create lines in the diff."""
         agent = writing(tmp_path, "a\n@@ -1 +1 @@\n+harmless", "evil\n")
         _, preview = await asked(hub, agent, "require human-approval before write")
         assert preview is not None
@@ -189,7 +189,7 @@ class TestWrittenContent:
         ]
 
     async def test_masked(self, hub: Hub, tmp_path: Path) -> None:
-        """A secret that the file holds is masked like any other."""
+        """A secret in the existing file is masked."""
         (tmp_path / "a.env").write_text("API_TOKEN=hunter2hunter2\n")
         agent = writing(tmp_path, "a.env", "EMPTY=1\n")
         await asked(hub, agent, "require human-approval before write")
@@ -200,7 +200,7 @@ class TestWrittenContent:
 
     @pytest.mark.slow
     async def test_a_subagents_file(self, hub: Hub, tmp_path: Path) -> None:
-        """What a subagent writes is compared where it is written: in the runtime of its parent."""
+        """A subagent's file is compared in the runtime of its parent, where it will be written."""
         (tmp_path / "here").mkdir()
         (tmp_path / "there").mkdir()
         (tmp_path / "here" / "a.py").write_text("here\n")
@@ -218,12 +218,12 @@ class TestWrittenContent:
 
 
 class TestFileThatChanges:
-    """A file that is another one when its diff is approved than when it was made."""
+    """A file that changes between the preview and the approval."""
 
     @pytest.mark.variants
     @pytest.mark.parametrize("change", ["written", "removed"])
     async def test_asked_again(self, hub: Hub, tmp_path: Path, change: str) -> None:
-        """Nothing is approved that was not shown: the call is asked about anew, with another diff."""
+        """The approval is refused, and the call gets a new request with the new diff."""
         (tmp_path / "a.py").write_text("one\n")
         agent = writing(tmp_path, "a.py", "new\n")
         session, _ = await asked(hub, agent, "require human-approval before write")
@@ -250,7 +250,7 @@ class TestFileThatChanges:
 
     @pytest.mark.slow
     async def test_an_edit_of_the_built_in_tool(self, hub: Hub, tmp_path: Path) -> None:
-        """What stands around the lines of an edit is shown as well, and counts."""
+        """A change in the context lines of an edit also invalidates the approval."""
         (tmp_path / "a.py").write_text("one\nold\n")
         edit = C(edit={"path": "a.py", "old_string": "old", "new_string": "new"})
         agent = Agent(ScriptedModel([edit, T("ok")]), tools=[EditTool], runtime=LocalRuntime(tmp_path))
@@ -261,7 +261,7 @@ class TestFileThatChanges:
 
     @pytest.mark.slow
     async def test_a_denial_needs_no_look(self, hub: Hub, tmp_path: Path) -> None:
-        """A denial holds whatever has become of the file."""
+        """A denial counts even if the file has changed."""
         (tmp_path / "a.py").write_text("one\n")
         session, _ = await asked(
             hub, writing(tmp_path, "a.py", "new\n"), "require human-approval before write"

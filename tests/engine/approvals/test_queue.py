@@ -1,4 +1,4 @@
-"""The order of the queue, as it says of itself, and what it takes to know its beginning."""
+"""The order of the queue, and the cost of reading its beginning."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OPENERS = {"s0": None, "s1": None, "s2": "bot", "s3": "bot", "s4": "other"}
 
 
 class Counted(ApprovalState):
-    """A request that counts how often anybody looks at how old it is."""
+    """A request that counts how often its age is read."""
 
     def __getattribute__(self, name: str) -> object:
         if name == "since":
@@ -39,7 +39,7 @@ def request(number: int, kind: type[ApprovalState] = ApprovalState, **more: obje
 def turns(
     approvals: list[ApprovalState], whose: Callable[[ApprovalState], Hashable]
 ) -> list[ApprovalState]:
-    """Everybody's first, everybody's second and so on, by counting."""
+    """Return the first request of each, then the second of each, and so on."""
     had: dict[Hashable, int] = {}
     numbered: list[tuple[int, ApprovalState]] = []
     for each in approvals:
@@ -51,7 +51,7 @@ def turns(
 class TestOrder:
     @given(st.lists(st.tuples(st.sampled_from(list(RANK)), st.sampled_from(list(OPENERS))), max_size=25))
     def test_as_it_is_described(self, asked: list[tuple[str | None, str]]) -> None:
-        """By risk, then askers in turns and their sessions in turns, then by age, of any length."""
+        """The order is by risk, then askers in turn, their sessions in turn, and age."""
         made = [
             request(n, risk=risk, session=session, opener=OPENERS[session])
             for n, (risk, session) in enumerate(asked)
@@ -66,7 +66,7 @@ class TestOrder:
 class TestBeginning:
     @pytest.mark.slow
     def test_takes_no_look_at_the_rest(self) -> None:
-        """The first of ten thousand requests and what stops each session: no more is put in order."""
+        """The first requests and the counts per session are read without sorting ten thousand."""
         made = [request(n, Counted, session=f"s{n % 20}", opener="bot") for n in range(10_000)]
         queue = ApprovalQueue(longest_first(made))
         looks[0] = 0

@@ -1,4 +1,4 @@
-"""Requests under the hub: bound to what was shown, by several people, in time, and granted beyond."""
+"""Requests under the hub: digests, several approvers, edits, deadlines and grants."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ async def hub(tmp_path: Path, clock: Clock, policy: ApprovalPolicy) -> AsyncIter
 
 
 async def asked(hub: Hub, shop: Shop, *replies: object, rules: str = ASK) -> tuple[str, ApprovalState]:
-    """A session whose first deploy waits for a person, and its request."""
+    """A session whose first deploy waits for approval, and its request."""
     events = hub.subscribe()
     session = await start(hub, shop, *(replies or (C(deploy={}), T("done"))), rules=rules)  # type: ignore[arg-type]
     await until(events, ApprovalRequested)
@@ -59,7 +59,7 @@ async def asked(hub: Hub, shop: Shop, *replies: object, rules: str = ASK) -> tup
 
 
 async def opened_by(hub: Hub, shop: Shop, by: str, rules: str = TWO) -> tuple[str, ApprovalState]:
-    """A session that somebody started, whose deploy waits."""
+    """A session that `by` started, and the request of its deploy."""
     events = hub.subscribe()
     agent = Agent(ScriptedModel([C(deploy={}), T("done")]), name="bot", tools=shop.tools())
     session = await hub.open_session(agent, SessionConfig(compile_rules(rules).registry, by=by))
@@ -71,7 +71,7 @@ async def opened_by(hub: Hub, shop: Shop, by: str, rules: str = TWO) -> tuple[st
 
 class TestDigest:
     async def test_the_answer_to_what_was_shown_counts(self, hub: Hub, shop: Shop) -> None:
-        """An answer that names the request's digest decides; the record keeps what it was bound to."""
+        """An answer with the request's digest decides, and the record keeps that digest."""
         session, request = await asked(hub, shop)
         assert request.digest is not None
         assert (await hub.decide(request.id, approved=True, by="ada", digest=request.digest)).ok
@@ -91,7 +91,7 @@ class TestDigest:
         assert len(await hub.approvals()) == 1
 
     async def test_differs_with_the_input(self, hub: Hub, shop: Shop) -> None:
-        """Two calls of one tool have digests of their own."""
+        """Two calls of one tool have different digests."""
         _, first = await asked(hub, shop, C(deploy={"env": "a"}), T("done"))
         _, other = await asked_again(hub, shop, C(deploy={"env": "b"}), T("done"))
         assert first.digest != other.digest
@@ -100,7 +100,7 @@ class TestDigest:
     async def test_asks_again_when_the_rules_in_force_change(
         self, hub: Hub, shop: Shop, how: str
     ) -> None:
-        """G-67: a switched net or mode voids what was shown, and the call is asked about anew."""
+        """G-67: a switched net or mode withdraws the request, and the call gets a new one."""
         rules = f"{ASK}\nblock rm\nblock push"
         session, request = await asked(hub, shop, rules=rules)
         events = hub.subscribe()
@@ -132,7 +132,7 @@ class TestDigest:
 
     @pytest.mark.parametrize("by", ["", "  "])
     async def test_more_time_takes_a_name(self, hub: Hub, shop: Shop, by: str) -> None:
-        """Nobody lengthens a request without saying who they are."""
+        """An extension without an operator's name is refused."""
         session, request = await asked(hub, shop, C(deploy={}), T("done"))
         outcome = await hub.extend(request.id, seconds=3600, by=by)
         assert not outcome.ok
@@ -141,7 +141,7 @@ class TestDigest:
         await hub.abort(session)
 
     async def test_counts_once(self, hub: Hub, shop: Shop) -> None:
-        """The answer to a request lets one call pass, not the next one of the same kind."""
+        """An approval allows one call, not the next identical one."""
         events = hub.subscribe()
         session, request = await asked(hub, shop, C(deploy={}), C(deploy={}), T("done"))
         await until(events, ApprovalRequested)
@@ -157,7 +157,7 @@ class TestDigest:
 
 
 async def asked_again(hub: Hub, shop: Shop, *replies: object) -> tuple[str, ApprovalState]:
-    """Another session whose deploy waits."""
+    """Open another session whose deploy waits for approval."""
     events = hub.subscribe()
     session = await start(hub, shop, *replies, rules=ASK)  # type: ignore[arg-type]
     await until(events, ApprovalRequested)
@@ -166,7 +166,7 @@ async def asked_again(hub: Hub, shop: Shop, *replies: object) -> tuple[str, Appr
 
 class TestSeveralPeople:
     async def test_two_must_approve(self, hub: Hub, shop: Shop) -> None:
-        """The call runs once two different people have approved; the record has both."""
+        """The call runs once two different operators have approved; the record has both."""
         session, request = await asked(hub, shop, rules=TWO)
         first = await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
         assert first.message == "deploy approved by ada (1 of 2); one more person must approve"
@@ -185,7 +185,7 @@ class TestSeveralPeople:
         await check(hub, session)
 
     async def test_nobody_counts_twice(self, hub: Hub, shop: Shop) -> None:
-        """Who has approved already cannot be the second person."""
+        """The same operator cannot approve twice."""
         session, request = await asked(hub, shop, rules=TWO)
         await hub.decide(request.id, approved=True, by="ada")
         again = await hub.decide(request.id, approved=True, by="ada")
@@ -197,7 +197,7 @@ class TestSeveralPeople:
         assert shop.ran == []
 
     async def test_one_is_enough_to_deny(self, hub: Hub, shop: Shop) -> None:
-        """Whoever denies ends it, also after others have approved, and the one who started it may."""
+        """One denial is enough, also after an approval and also by the session's starter."""
         session, request = await opened_by(hub, shop, "mia")
         await hub.decide(request.id, approved=True, by="ada")
         assert (await hub.decide(request.id, approved=False, by="mia", reason="no")).ok
@@ -205,7 +205,7 @@ class TestSeveralPeople:
         assert shop.ran == []
 
     async def test_not_who_started_the_session(self, hub: Hub, shop: Shop) -> None:
-        """Whoever started the session does not count among those who must approve its calls."""
+        """The operator who started the session does not count among the approvers of its calls."""
         session, request = await opened_by(hub, shop, "mia")
         own = await hub.decide(request.id, approved=True, by="mia")
         assert (own.ok, own.message) == (False, "mia started this session: 2 other people must approve")
@@ -213,7 +213,7 @@ class TestSeveralPeople:
 
     @pytest.mark.parametrize("policy", [ApprovalPolicy(own_approvals=True)])
     async def test_unless_the_policy_says_so(self, hub: Hub, shop: Shop) -> None:
-        """With own approvals allowed, who started it is one of them."""
+        """With `own_approvals`, the operator who started the session counts."""
         session, request = await opened_by(hub, shop, "mia")
         assert (await hub.decide(request.id, approved=True, by="mia")).ok
         assert (await hub.decide(request.id, approved=True, by="ada")).ok
@@ -221,14 +221,14 @@ class TestSeveralPeople:
         assert shop.ran == ["deploy staging"]
 
     async def test_who_started_it_alone_may_approve_for_one_person(self, hub: Hub, shop: Shop) -> None:
-        """Where one approval is enough it may be that of whoever started the session."""
+        """If one approval is enough, the operator who started the session may give it."""
         session, request = await opened_by(hub, shop, "mia", rules=ASK)
         assert (await hub.decide(request.id, approved=True, by="mia")).ok
         await hub.wait(session)
         assert shop.ran == ["deploy staging"]
 
     async def test_both_at_once(self, hub: Hub, shop: Shop) -> None:
-        """Two people at the same moment are two people."""
+        """Two simultaneous approvals by two operators both count."""
         session, request = await asked(hub, shop, rules=TWO)
         both = await asyncio.gather(
             *(hub.decide(request.id, approved=True, by=name) for name in ("ada", "ben"))
@@ -239,7 +239,7 @@ class TestSeveralPeople:
 
     @pytest.mark.slow
     async def test_an_edit_is_another_request(self, hub: Hub, shop: Shop) -> None:
-        """What one person edits, everybody approves anew: nobody's yes was for that input."""
+        """After an edit, all approvers must approve again, because none of them saw that input."""
         session, request = await asked(hub, shop, rules=TWO)
         await hub.decide(request.id, approved=True, by="ada")
         events = hub.subscribe()
@@ -257,7 +257,7 @@ class TestSeveralPeople:
         await check(hub, session)
 
     async def test_an_edit_that_the_rule_says_nothing_of(self, hub: Hub, shop: Shop) -> None:
-        """G-67: nobody gets a call past the others by making one of it that the rule does not name."""
+        """G-67: an edit that the rule does not cover still requires the rule's approvers."""
         rules = f'{TWO} when input.env = "prod"'
         session, request = await asked(hub, shop, C(deploy={"env": "prod"}), T("done"), rules=rules)
         events = hub.subscribe()
@@ -276,7 +276,7 @@ class TestSeveralPeople:
 
 class TestEdit:
     async def edited(self, hub: Hub, shop: Shop, rules: str = TWO) -> tuple[str, ApprovalState]:
-        """A session whose deploy to `prod` was edited to `staging` by ada, and the request about that."""
+        """A session whose deploy to `prod` ada edited to `staging`, and the request for the edit."""
         session, request = await asked(hub, shop, C(deploy={"env": "prod"}), T("done"), rules=rules)
         events = hub.subscribe()
         assert (await hub.decide(request.id, approved=True, by="ada", input={"env": "staging"})).ok
@@ -285,7 +285,7 @@ class TestEdit:
         return session, again
 
     async def anew(self, hub: Hub, session: str) -> ApprovalState:
-        """The request that is asked after a net was switched on or off."""
+        """Switch a net and return the renewed request."""
         events = hub.subscribe()
         active = "block-rm" in (await hub.session(session)).active
         assert (await hub.toggle_net(session, "block-rm", not active, by="eve", reason="for now")).ok
@@ -294,7 +294,7 @@ class TestEdit:
         return request
 
     async def test_stays_when_something_in_force_changes(self, hub: Hub, shop: Shop) -> None:
-        """G-75: what is asked anew is about the edited input, says by whom, and that is what runs."""
+        """G-75: a renewed request keeps the edited input and its editor, and that input runs."""
         session, request = await self.edited(hub, shop, f"{TWO}\nblock rm")
         for _ in range(2):
             request = await self.anew(hub, session)
@@ -313,7 +313,7 @@ class TestEdit:
         await check(hub, session)
 
     async def test_of_one_of_two_rules(self, hub: Hub, shop: Shop) -> None:
-        """G-75: an edit that one rule's approver made stays while the other rule's request is void."""
+        """G-75: an edit approved for one rule stays when the other rule's request is renewed."""
         rules = f"{ASK}\nrequire human-approval before deploy risk high\nblock rm"
         session, request = await self.edited(hub, shop, rules)
         assert (request.original, request.edited_by) == ({"env": "prod"}, "ada")
@@ -322,7 +322,7 @@ class TestEdit:
 
     @pytest.mark.slow
     async def test_denied(self, hub: Hub, shop: Shop) -> None:
-        """G-75: an edit that is denied is denied; the agent's own input does not come back."""
+        """G-75: denying an edit blocks the call; the agent's own input is not requested again."""
         session, request = await self.edited(hub, shop)
         assert (await hub.decide(request.id, approved=False, by="ben")).ok
         await hub.wait(session)
@@ -333,7 +333,7 @@ class TestEdit:
 
     @pytest.mark.slow
     async def test_back_to_the_agents_input(self, hub: Hub, shop: Shop) -> None:
-        """G-75: whoever edits it back has the agent's input asked about, as no edit."""
+        """G-75: editing back to the agent's input opens a request without an edit."""
         session, request = await self.edited(hub, shop)
         events = hub.subscribe()
         assert (await hub.decide(request.id, approved=True, by="ben", input={"env": "prod"})).ok
@@ -349,7 +349,7 @@ class TestEdit:
     @pytest.mark.slow
     @pytest.mark.parametrize("crashed", ["after the edit", "while asked anew", "between two answers"])
     async def test_stays_through_a_crash(self, tmp_path: Path, shop: Shop, crashed: str) -> None:
-        """G-75: whoever goes on with the record is asked about what a person chose last."""
+        """G-75: after a crash, a resumed session requests approval of the latest edited input."""
         hub = Hub(Journal.open(tmp_path / "first.db"))
         two = crashed == "between two answers"
         rules = f"{ASK}\nrequire human-approval before deploy risk high" if two else TWO
@@ -383,7 +383,7 @@ class TestEdit:
 
     @pytest.mark.slow
     async def test_secrets_stay_masked(self, hub: Hub, shop: Shop) -> None:
-        """G-75: the agent's own input is masked as the edited one is."""
+        """G-75: the agent's original input is masked like the edited one."""
         secret = "sk-proj-" + "Ab3dE5gH7jK9mN1p" * 3
         _, request = await asked(hub, shop, C(deploy={"env": secret}), T("done"), rules=TWO)
         events = hub.subscribe()
@@ -399,7 +399,7 @@ class TestTime:
     RULES = f"{ASK} within 15m"
 
     async def test_says_until_when(self, hub: Hub, shop: Shop, clock: Clock) -> None:
-        """A request knows when it expires: as its rule has it, or else the policy, or never."""
+        """The deadline of a request comes from its rule."""
         _, request = await asked(hub, shop, rules=self.RULES)
         assert request.expires == clock.now + timedelta(minutes=15)
 
@@ -410,7 +410,7 @@ class TestTime:
 
     @pytest.mark.parametrize("policy", [ApprovalPolicy(expire=60)])
     async def test_policy_is_the_default(self, hub: Hub, shop: Shop, clock: Clock) -> None:
-        """Where the rule says nothing the policy does."""
+        """If the rule has no deadline, the policy's applies."""
         _, request = await asked(hub, shop)
         assert request.expires == clock.now + timedelta(seconds=60)
 
@@ -418,7 +418,7 @@ class TestTime:
     async def test_denies_when_the_time_is_over(
         self, hub: Hub, shop: Shop, clock: Clock, policy: ApprovalPolicy
     ) -> None:
-        """Nobody decides in time: the call is denied with a reason the model reads."""
+        """If no operator decides in time, the call is denied with a reason for the model."""
         events = hub.subscribe()
         session, request = await asked(hub, shop)
         clock.advance(0.06)
@@ -432,7 +432,7 @@ class TestTime:
         await check(hub, session)
 
     async def test_an_answer_after_it_is_too_late(self, hub: Hub, shop: Shop, clock: Clock) -> None:
-        """When the timer is behind the clock, the clock counts."""
+        """If the clock passes the deadline before the timer fires, an answer is too late."""
         session, request = await asked(hub, shop, rules=self.RULES)
         clock.advance(900)
         late = await hub.decide(request.id, approved=True, by="ada")
@@ -445,7 +445,7 @@ class TestTime:
     async def test_waits_on_when_the_clock_is_behind_the_timer(
         self, hub: Hub, shop: Shop, policy: ApprovalPolicy
     ) -> None:
-        """A timer that rings early, by the journal's clock, denies nothing."""
+        """A timer that fires early by the journal's clock does not deny the request."""
         session, request = await asked(hub, shop)
         await asyncio.sleep(0.2)
         assert [a.id for a in await hub.approvals()] == [request.id]
@@ -454,7 +454,7 @@ class TestTime:
         assert shop.ran == ["deploy staging"]
 
     async def test_can_be_extended(self, hub: Hub, shop: Shop, clock: Clock) -> None:
-        """More time is counted from now, is in the record, and lets a later answer count."""
+        """An extension counts from now, is recorded, and lets a later answer count."""
         session, request = await asked(hub, shop, rules=self.RULES)
         clock.advance(600)
         outcome = await hub.extend(request.id, seconds=900, by="ben")
@@ -468,20 +468,20 @@ class TestTime:
         assert shop.ran == ["deploy staging"]
 
     async def test_can_be_let_wait(self, hub: Hub, shop: Shop) -> None:
-        """Without an end a request waits until somebody decides."""
+        """An extension without an end removes the deadline."""
         _, request = await asked(hub, shop, rules=self.RULES)
         assert (await hub.extend(request.id, seconds=None, by="ben")).ok
         assert (await hub.approvals())[0].expires is None
 
     @pytest.mark.parametrize("seconds", [0, -1, 1e9, float("nan")])
     async def test_no_length_of_time(self, hub: Hub, shop: Shop, seconds: float) -> None:
-        """What is no length of time changes nothing."""
+        """An invalid duration changes nothing."""
         _, request = await asked(hub, shop, rules=self.RULES)
         assert not (await hub.extend(request.id, seconds=seconds, by="ben")).ok
         assert (await hub.approvals())[0].expires == request.expires
 
     async def test_what_is_over_is_not_extended(self, hub: Hub, shop: Shop, clock: Clock) -> None:
-        """Neither an expired request nor one that nobody asked is given more time."""
+        """An expired or unknown request cannot be extended."""
         _, request = await asked(hub, shop, rules=self.RULES)
         clock.advance(901)
         assert not (await hub.extend(request.id, seconds=60, by="ben")).ok
@@ -492,7 +492,7 @@ class TestGrants:
     THRICE = (C(deploy={}), C(deploy={}), C(deploy={"env": "prod"}), T("done"))
 
     async def test_lets_later_calls_pass(self, hub: Hub, shop: Shop) -> None:
-        """A granted approval is asked once; calls it lets pass say so, and so do the nets."""
+        """A grant allows later calls without a request; the decisions and nets record each use."""
         session, request = await asked(hub, shop, *(C(deploy={}),) * 3, T("done"))
         outcome = await hub.decide(
             request.id, approved=True, by="ada", grant=GrantTerms("names", uses=2), reason="often"
@@ -508,7 +508,7 @@ class TestGrants:
         await check(hub, session)
 
     async def test_another_value_that_no_map_reads(self, hub: Hub, shop: Shop) -> None:
-        """A grant by names is about the values that were shown, where no map gives them a name (G-74)."""
+        """A grant by names covers only the values shown if no map names them (G-74)."""
         events = hub.subscribe()
         session, request = await asked(hub, shop, *self.THRICE)
         await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
@@ -520,7 +520,7 @@ class TestGrants:
 
     @pytest.mark.slow
     async def test_for_one_input_only(self, hub: Hub, shop: Shop) -> None:
-        """A grant for an exact input asks again about any other."""
+        """A grant for an exact input requires approval of any other input."""
         events = hub.subscribe()
         session, request = await asked(hub, shop, *self.THRICE)
         await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("input"), reason="often")
@@ -533,7 +533,7 @@ class TestGrants:
 
     @pytest.mark.slow
     async def test_ends_when_it_is_revoked(self, hub: Hub, shop: Shop) -> None:
-        """After a grant is revoked the next call is asked about, and the record says by whom."""
+        """After a grant is revoked, the next call requires approval; the record names the revoker."""
         events = hub.subscribe()
         session, request = await asked(hub, shop, C(deploy={}), T("first"), C(deploy={}), T("done"))
         await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
@@ -551,7 +551,7 @@ class TestGrants:
 
     @pytest.mark.slow
     async def test_ends_with_its_time(self, hub: Hub, shop: Shop, clock: Clock) -> None:
-        """By the journal's clock a grant of half an hour is over after half an hour."""
+        """A grant of 1800 s ends after 1800 s by the journal's clock."""
         events = hub.subscribe()
         replies = (C(deploy={}), T("first"), C(deploy={}), T("second"), C(deploy={}), T("done"))
         session, request = await asked(hub, shop, *replies)
@@ -573,7 +573,7 @@ class TestGrants:
 
     @pytest.mark.parametrize("rules", [f"{ASK} risk high no grants", TWO])
     async def test_not_where_the_rule_forbids_it(self, hub: Hub, shop: Shop, rules: str) -> None:
-        """A rule may forbid grants, and one for several people gives none; nothing is decided then."""
+        """A rule can forbid grants, and a rule for several approvers allows none."""
         _, request = await asked(hub, shop, rules=rules)
         assert not request.may_grant
         outcome = await hub.decide(
@@ -583,7 +583,7 @@ class TestGrants:
         assert len(await hub.approvals()) == 1
 
     async def test_takes_a_reason(self, hub: Hub, shop: Shop) -> None:
-        """G-67: without a reason nothing is granted, nor approved; with one the record has it."""
+        """G-67: a grant without a reason is refused with the approval; a reason is recorded."""
         session, request = await asked(hub, shop, *(C(deploy={}),) * 2, T("done"))
         for reason in (None, "", "  "):
             refused = await hub.decide(
@@ -604,7 +604,7 @@ class TestGrants:
         await check(hub, session)
 
     async def test_of_high_risk_not_by_who_started_it(self, hub: Hub, shop: Shop) -> None:
-        """G-67: what it takes others to turn off others must grant; a single call anybody approves."""
+        """G-67: the session's starter cannot grant for a high-risk rule; another operator can."""
         _, request = await opened_by(hub, shop, "mia", f"{ASK} risk high")
         terms = GrantTerms("names")
         own = await hub.decide(request.id, approved=True, by="MIA", grant=terms, reason="often")
@@ -613,7 +613,7 @@ class TestGrants:
 
     @pytest.mark.slow
     async def test_by_names_only_what_names_tell(self, hub: Hub, shop: Shop) -> None:
-        """A shell command that runs more than its effects name is granted with its exact input only."""
+        """A shell command that does more than its mapped names say can be granted only by exact input."""
         rules = "map bash.command ./deploy as deploy\nrequire human-approval before deploy"
         events = hub.subscribe()
         ran: list[str] = []
@@ -655,7 +655,7 @@ class TestGrants:
         await hub.abort(session)
 
     async def test_goes_on_with_the_session(self, hub: Hub, shop: Shop) -> None:
-        """A resumed session has its grants with the uses that were left."""
+        """A resumed session keeps its grants with their remaining uses."""
         replies = (C(deploy={}), T("one"), C(deploy={}), T("two"), C(deploy={}), T("three"))
         session, request = await asked(hub, shop, *replies[:2])
         await hub.decide(
@@ -678,7 +678,7 @@ class TestGrants:
         await check(hub, session)
 
     async def test_ends_when_the_rule_says_something_else(self, hub: Hub, shop: Shop) -> None:
-        """A session that goes on under a rule with other words has no grant that the former gave."""
+        """A session resumed with a changed rule loses the grants of the former rule."""
         session, request = await asked(hub, shop)
         await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
         await hub.wait(session)
@@ -695,7 +695,7 @@ class TestGrants:
 
 class TestStop:
     async def test_denied_and_stopped(self, hub: Hub, shop: Shop) -> None:
-        """Denying with a stop ends the agent's run as well; the session stays."""
+        """A denial with `stop` also ends the agent's run; the session remains."""
         session, request = await asked(hub, shop, C(deploy={}), C(deploy={}), T("done"))
         outcome = await hub.decide(request.id, approved=False, by="ada", reason="enough", stop=True)
         assert (outcome.ok, outcome.message) == (True, f"deploy denied by ada; {session} stopped")
@@ -707,7 +707,7 @@ class TestStop:
 
 class TestWindow:
     async def test_uses_come_back(self, hub: Hub, shop: Shop, clock: Clock) -> None:
-        """A limit per hour blocks the third deploy, and lets it pass when the first is an hour old."""
+        """A limit per hour blocks the third deploy and allows another after an hour."""
         replies = [C(deploy={}), C(deploy={}), C(deploy={}), T("a"), C(deploy={}), T("b")]
         session = await start(hub, shop, *replies, rules="limit deploy to 2 per 1h")
         await hub.wait(session)

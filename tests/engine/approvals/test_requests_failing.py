@@ -1,4 +1,4 @@
-"""Requests while the journal refuses to write: nothing runs unrecorded, and afterwards all goes on."""
+"""Requests while the journal refuses to write: no call runs unrecorded; later, sessions continue."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ DEPLOYED = ["deploy staging"]
 
 
 class Disk:
-    """A disk that is full whenever an event of a certain kind is to be written."""
+    """A disk that is full whenever an event of a chosen type is written."""
 
     def __init__(self) -> None:
         self.refuses: type[EventBody] | None = None
@@ -54,7 +54,7 @@ class Disk:
 
     @contextmanager
     def full_for(self, kind: type[EventBody]) -> Iterator[None]:
-        """As long as this lasts; at the end something must have been refused."""
+        """Refuse events of this type within the block; at least one must have been refused."""
         self.refuses, self.refused = kind, 0
         try:
             yield
@@ -64,9 +64,9 @@ class Disk:
 
 
 async def came(holds: Callable[[], object]) -> None:
-    """Let everybody go on until `holds`."""
+    """Yield to other tasks until `holds` is true."""
     async with asyncio.timeout(20):
-        while not holds():  # noqa: ASYNC110 - what is waited for is another's state
+        while not holds():  # noqa: ASYNC110 - the state belongs to another task
             await asyncio.sleep(0.002)
 
 
@@ -96,23 +96,22 @@ async def hub(tmp_path: Path, clock: Clock) -> AsyncIterator[Hub]:
 
 
 async def rested(hub: Hub, session: str) -> None:
-    """Until the session rests; then fold, hub and gate are one."""
+    """Wait until the session is idle; then check that fold, hub and gate agree."""
     async with asyncio.timeout(20):
-        with suppress(JournalError):  # what was refused is also what its run failed with
+        with suppress(JournalError):  # the run failed with the refused write
             await hub.wait(session)
     await hub._live.get(session)[0].ledger.catch_up()
     await check(hub, session)
 
 
 def told(hub: Hub, session: str) -> str:
-    """What the model was told last of a call."""
+    """Return the latest tool result that the model received."""
     return [m.text or "" for m in bodies(hub, session, MessageAdded) if m.role == "tool"][-1]
 
 
 class TestAsking:
     async def test_what_cannot_be_asked_is_blocked(self, hub: Hub, shop: Shop, disk: Disk) -> None:
-        """A request that the journal refuses is shown to nobody: its call is blocked with the reason, and
-        the next one is asked about."""
+        """If a request cannot be recorded, no operator sees it and the call is blocked."""
         events = hub.subscribe()
         with disk.full_for(ApprovalRequested):
             session = await start(hub, shop, C(deploy={}), T("first"), C(deploy={}), T("done"), rules=ASK)
@@ -139,7 +138,7 @@ class TestAnswering:
     async def test_an_answer_that_is_refused_decides_nothing(
         self, hub: Hub, shop: Shop, disk: Disk, approved: bool
     ) -> None:
-        """The request stays open, whoever answered learns why, and the same answer counts later."""
+        """The request stays open, the operator gets the reason, and the same answer counts later."""
         session, request = await self.asked(hub, shop)
         with disk.full_for(ApprovalDecided):
             outcome = await hub.decide(request, approved=approved, by="ada")
@@ -153,7 +152,7 @@ class TestAnswering:
     async def test_one_of_two_that_is_refused_does_not_count(
         self, hub: Hub, shop: Shop, disk: Disk
     ) -> None:
-        """Who was not recorded has not approved: two others, or the same again, must."""
+        """An approval that was not recorded does not count: two recorded approvals are still required."""
         session, request = await self.asked(hub, shop, TWO)
         with disk.full_for(ApprovalGiven):
             assert not (await hub.decide(request, approved=True, by="ada")).ok
@@ -165,7 +164,7 @@ class TestAnswering:
         assert shop.ran == DEPLOYED
 
     async def test_who_goes_away_while_it_is_written_has_answered(self, hub: Hub, shop: Shop) -> None:
-        """An operator whose connection ends amid one of two approvals counts once, and as one."""
+        """If an operator disconnects while an approval is written, it counts exactly once."""
         session, request = await self.asked(hub, shop, TWO)
         gone = asyncio.ensure_future(hub.decide(request, approved=True, by="ada"))
         await asyncio.sleep(0)
@@ -180,7 +179,7 @@ class TestAnswering:
     async def test_what_was_never_asked_is_not_withdrawn(
         self, hub: Hub, shop: Shop, disk: Disk, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Who is cancelled in the moment in which his request is refused leaves no withdrawal of it."""
+        """If a call is cancelled at the moment its request is refused, no withdrawal is recorded."""
         session = await start(hub, shop, T("hello"), rules=ASK)
         await rested(hub, session)
         hosted = hub._live.hosted(session)
@@ -209,7 +208,7 @@ class TestAnswering:
     async def test_more_time_that_is_refused_is_not_given(
         self, hub: Hub, shop: Shop, disk: Disk, clock: Clock
     ) -> None:
-        """An extension that the journal refuses leaves the request as it was."""
+        """If the journal refuses an extension, the deadline of the request stays."""
         session, request = await self.asked(hub, shop, f"{ASK} within 15m")
         before = (await hub.approvals())[0].expires
         with disk.full_for(ApprovalExtended):
@@ -222,7 +221,7 @@ class TestAnswering:
         await rested(hub, session)
 
     async def test_a_decision_that_is_refused_blocks(self, hub: Hub, shop: Shop, disk: Disk) -> None:
-        """G-15: approved in the record, but not decided: it does not run, and the next one may."""
+        """G-15: an approved call whose decision cannot be recorded does not run; the next one may."""
         replies = (C(deploy={}), T("first"), C(deploy={}), T("done"))
         session, request = await self.asked(hub, shop, ASK, *replies)
         with disk.full_for(CallDecided):
@@ -236,7 +235,7 @@ class TestAnswering:
 
     @pytest.mark.slow
     async def test_a_grant_that_is_refused_is_none(self, hub: Hub, shop: Shop, disk: Disk) -> None:
-        """Neither the call nor the grant is, so the next call is asked about."""
+        """If the grant cannot be recorded, neither the call nor the grant takes effect."""
         replies = (C(deploy={}), T("first"), C(deploy={}), T("done"))
         session, request = await self.asked(hub, shop, ASK, *replies)
         with disk.full_for(GrantGiven):
@@ -249,7 +248,7 @@ class TestAnswering:
         assert shop.ran == DEPLOYED
 
     async def again(self, hub: Hub, session: str) -> None:
-        """Another call is asked about and approved."""
+        """Send another message, approve the resulting request and wait for the session to be idle."""
         events = hub.subscribe()
         await hub.send(session, "again", by="ada")
         await until(events, ApprovalRequested)
@@ -259,7 +258,7 @@ class TestAnswering:
 
     @pytest.mark.slow
     async def test_a_grant_stays_when_its_end_is_refused(self, hub: Hub, shop: Shop, disk: Disk) -> None:
-        """A revocation that the journal refuses revokes nothing, and can be repeated."""
+        """If the journal refuses a revocation, the grant stays, and the revocation can be repeated."""
         replies = (C(deploy={}), T("first"), C(deploy={}), T("second"), C(deploy={}), T("done"))
         session, request = await self.asked(hub, shop, ASK, *replies)
         await hub.decide(request, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
@@ -279,8 +278,7 @@ class TestEnding:
     asked = TestAnswering.asked
 
     async def test_a_withdrawal_is_tried_again(self, hub: Hub, shop: Shop, disk: Disk) -> None:
-        """A request whose agent was stopped leaves the queue as soon as the journal takes it; nobody can
-        approve it meanwhile."""
+        """A stopped agent's request stays until its withdrawal is recorded, but cannot be approved."""
         session, request = await self.asked(hub, shop)
         with disk.full_for(ApprovalWithdrawn):
             await hub.abort(session)
@@ -294,7 +292,7 @@ class TestEnding:
     async def test_an_answer_under_way_that_is_refused_leaves_nothing_open(
         self, hub: Hub, shop: Shop, disk: Disk
     ) -> None:
-        """An agent is stopped while its answer is being written, and that fails: it is withdrawn."""
+        """If the agent is stopped while an answer is written and refused, the request is withdrawn."""
         session, request = await self.asked(hub, shop)
         with disk.full_for(ApprovalDecided):
             answer = asyncio.ensure_future(hub.decide(request, approved=True, by="ada"))
@@ -308,12 +306,12 @@ class TestEnding:
     async def test_a_failure_that_follows_what_was_lost_is_recorded(
         self, hub: Hub, shop: Shop, disk: Disk
     ) -> None:
-        """The journal has refused a write, which the session has not heard yet when its run fails."""
+        """A failed run is recorded even if the session has not learned of an earlier refused write."""
         session, _ = await self.asked(hub, shop)
         hosted = hub._live.get(session)[0]
         with disk.full_for(ModeChanged):
             lost = hosted.hand_over(ModeChanged(mode="shadow", by="ada"))
-            while session in hub._journal._heads:  # the loop stands still, so nobody hears of it
+            while session in hub._journal._heads:  # the event loop is blocked, so no task learns of it
                 time.sleep(0.001)  # noqa: ASYNC251
         await hosted.on_event(ErrorEvent(error=RuntimeError("broken")))
         with pytest.raises(JournalError):
@@ -325,7 +323,7 @@ class TestEnding:
     async def test_a_session_closes_with_what_could_not_be_withdrawn(
         self, hub: Hub, shop: Shop, disk: Disk
     ) -> None:
-        """Closing it withdraws once what nobody waited for; where that is refused too, it stays."""
+        """Closing retries the withdrawal once; if that is refused too, the request stays."""
         session, request = await self.asked(hub, shop)
         with disk.full_for(ApprovalWithdrawn):
             await hub.abort(session)
@@ -340,8 +338,7 @@ class TestEnding:
     async def test_an_expiry_is_tried_again(
         self, tmp_path: Path, shop: Shop, disk: Disk, clock: Clock
     ) -> None:
-        """A request that has expired is denied as soon as the journal takes it, and nobody can approve it
-        meanwhile."""
+        """An expired request stays until its denial is recorded, but cannot be approved."""
         policy = ApprovalPolicy(expire=0.02)
         hub = Hub(Journal.open(tmp_path / "short.db", clock=clock), policy=policy)
         with disk.full_for(ApprovalExpired):
@@ -361,7 +358,7 @@ class TestSwitching:
     async def test_what_was_not_switched_decides_nothing(
         self, hub: Hub, shop: Shop, disk: Disk, how: str
     ) -> None:
-        """G-63: a switch that the journal refuses is none, also for a call that was waiting then."""
+        """G-63: a switch that the journal refuses has no effect, also on a waiting call."""
         session, request = await self.asked(hub, shop)
         with disk.full_for(NetToggled if how == "net" else ModeChanged):
             outcome = (
@@ -378,8 +375,7 @@ class TestSwitching:
     async def test_a_switch_is_one_though_requests_cannot_be_voided(
         self, hub: Hub, shop: Shop, disk: Disk
     ) -> None:
-        """What was switched is said to be, and an answer to what was shown before still counts for
-        nothing: it is asked again."""
+        """The switch takes effect even if the request cannot be withdrawn; an answer does not count."""
         session, request = await self.asked(hub, shop, f"{ASK}\nblock rm")
         with disk.full_for(ApprovalWithdrawn):
             assert (await hub.toggle_net(session, "block-rm", False, by="ben", reason="a test")).ok

@@ -1,4 +1,4 @@
-"""What happens at the same moment to one session: the record has it in the order the gate had it."""
+"""Simultaneous actions on one session: the record has the order in which the gate applied them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 
 
 async def idle(hub: Hub, shop: Shop, rules: str, *replies: object) -> tuple[str, HostedSession]:
-    """A session that rests, and its host."""
+    """An idle session and its host."""
     session = await start(hub, shop, *(replies or (T("ready"),)), rules=rules)  # type: ignore[arg-type]
     if not replies:
         await hub.wait(session)
@@ -47,7 +47,7 @@ async def idle(hub: Hub, shop: Shop, rules: str, *replies: object) -> tuple[str,
 
 class TestOrder:
     async def test_a_switch_does_not_overtake_a_decision(self, hub: Hub, shop: Shop) -> None:
-        """G-63: a net switched on right after the gate let a call pass follows it in the record."""
+        """G-63: a net switched on right after the gate allowed a call follows it in the record."""
         session, hosted = await idle(hub, shop, "block rm")
         assert (await hub.toggle_net(session, "block-rm", False, by="ada", reason="a test")).ok
         decision, switched = await asyncio.gather(
@@ -63,7 +63,7 @@ class TestOrder:
         await check(hub, session)
 
     async def test_a_revocation_does_not_overtake_a_use(self, hub: Hub, shop: Shop) -> None:
-        """A grant revoked right after it let a call pass was used before, in the record too."""
+        """If a grant is revoked right after it allowed a call, the record has the use first."""
         events = hub.subscribe()
         session, hosted = await idle(hub, shop, ASK, C(deploy={}), T("done"))
         await until(events, ApprovalRequested)
@@ -85,7 +85,7 @@ class TestOrder:
 
 class TestNames:
     async def test_blanks_make_nobody_another_person(self, hub: Hub, shop: Shop) -> None:
-        """Neither who started the session nor who has approved counts again for a blank in the name."""
+        """A blank in the name lets neither the session's starter nor an earlier approver count again."""
         session, request = await opened_by(hub, shop, "mia", rules=TWO)
         own = await hub.decide(request.id, approved=True, by=" mia")
         assert own.message == "mia started this session: 2 other people must approve"
@@ -100,7 +100,7 @@ class TestNames:
 
     @pytest.mark.slow
     async def test_each_grant_is_its_givers(self, hub: Hub, shop: Shop) -> None:
-        """Where two nets ask about one call, each grant is in the record as of whoever gave that one."""
+        """If two nets ask about one call, the record names the giver of each grant."""
         events = hub.subscribe()
         rules = f'{ASK}\n{ASK} risk high when input.env = "prod"'
         session, _ = await idle(hub, shop, rules, C(deploy={"env": "prod"}), T("done"))

@@ -1,4 +1,4 @@
-"""Tools that want to be approved, under the hub: the hint becomes a net beside those of the rules."""
+"""Tools with an approval hint, under the hub: the hint becomes a net beside those of the rules."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def _fresh() -> None:
 
 
 async def asked(path: Path, agent: Agent, rules: str = "") -> tuple[Hub, SessionState]:
-    """A hub whose session `s` of `agent` has been set to work, and its state when it first asks."""
+    """A hub whose session `s` of `agent` is at its first request, and the state of the session."""
     hub = Hub.open(path / "journal.db")
     subscription = hub.subscribe()
     await hub.open_session(agent, SessionConfig(compile_rules(rules).registry), session_id="s")
@@ -51,14 +51,14 @@ async def asked(path: Path, agent: Agent, rules: str = "") -> tuple[Hub, Session
 
 
 class TestDefaults:
-    """G-66: that a tool wants to be approved says nothing of what the rules let pass."""
+    """G-66: a tool's approval hint does not make the tool one that the rules name."""
 
     @pytest.mark.parametrize("also", ["", "require human-approval before pay when input.amount = 0\n"])
     @pytest.mark.parametrize(("name", "fields"), [("publish", {"what": "x"}), ("pay", {"amount": 5})])
     async def test_hold_for_a_tool_with_a_wish(
         self, name: str, fields: dict[str, object], also: str
     ) -> None:
-        """A default that blocks what no rule names blocks such a tool; one that a rule names asks."""
+        """`block anything-else` blocks a tool with a hint, unless a rule names the tool."""
         nets = with_wishes(compile_rules(f"{also}block anything-else").registry, [publish, pay])
         decision = await GateManager(registry=nets).handle_tool_call(ToolCall("c", name, fields))
         named = also and name == "pay"
@@ -66,7 +66,7 @@ class TestDefaults:
         assert ("anything-else" in decision.names) is not named
 
     async def test_ask_beside_a_wish(self) -> None:
-        """A default that asks asks for itself, and the wish for the tool."""
+        """A net of `anything-else` asks in addition to the tool's hint."""
         rules = compile_rules("require human-approval before anything-else").registry
         asked: list[str] = []
 
@@ -83,7 +83,7 @@ class TestDefaults:
 
 class TestHints:
     async def test_asks_without_any_rule(self, tmp_path: Path) -> None:
-        """A tool whose author wants it approved is not run before somebody has."""
+        """A tool with a hint does not run before an operator approves it."""
         agent = Agent(ScriptedModel([C(publish={"what": "news"}), T("done")]), tools=[publish])
         hub, state = await asked(tmp_path, agent)
         assert state.active == ["approve-before-publish"]
@@ -95,7 +95,7 @@ class TestHints:
         await hub.close()
 
     async def test_depends_on_the_input(self, tmp_path: Path) -> None:
-        """A hint that is a function asks for the calls it holds for, and only for these."""
+        """A hint that is a function asks only for the calls for which it returns true."""
         model = ScriptedModel([C(pay={"amount": 3}), C(pay={"amount": 30}), T("done")])
         hub, state = await asked(tmp_path, Agent(model, tools=[pay]))
         assert RAN == ["paid 3"]
@@ -106,7 +106,7 @@ class TestHints:
         await hub.close()
 
     async def test_a_rule_suffices(self, tmp_path: Path) -> None:
-        """Where a rule asks for the tool already, one question is asked, and it is the rule's."""
+        """If a rule already asks for the tool, the only request is the rule's."""
         agent = Agent(ScriptedModel([C(publish={"what": "news"}), T("done")]), tools=[publish])
         hub, state = await asked(tmp_path, agent, "require human-approval before publish")
         assert state.active == ["approve-before-publish"]
@@ -119,7 +119,7 @@ class TestHints:
 
     @pytest.mark.slow
     async def test_a_rule_for_some_calls_leaves_it_the_others(self, tmp_path: Path) -> None:
-        """Where a rule's condition does not hold the tool's wish does; no call is asked about twice."""
+        """If the rule's condition does not hold, the hint asks; no call gets two requests."""
         calls = C(publish={"what": "news"}), C(publish={"what": "secret"})
         agent = Agent(ScriptedModel([*calls, T("done")]), tools=[publish])
         rule = 'require human-approval before publish when input.what = "secret"'
@@ -138,7 +138,7 @@ class TestHints:
         await hub.close()
 
     async def test_of_a_subagent(self, tmp_path: Path) -> None:
-        """A subagent's tool asks as the agent's own would."""
+        """A subagent's tool with a hint also requires approval."""
         helper = Agent(
             ScriptedModel([C(publish={"what": "x"}), T("done")]), tools=[publish], name="helper"
         )

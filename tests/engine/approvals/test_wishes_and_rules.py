@@ -1,4 +1,4 @@
-"""A tool's own wish to be approved beside rules about it: each call is asked about, and only once."""
+"""A tool's own approval hint together with rules: each call requires approval, and only once."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def nets_of(rules: Sequence[str], *tools: Tool) -> tuple[dict[str, SkillNet], tu
 
 
 def asking(nets: dict[str, SkillNet], given: Input, name: str = "deploy") -> list[str]:
-    """The nets that ask a person about a call."""
+    """Return the nets that require approval of a call."""
     manager = create_gate_manager(registry=nets, surroundings=HERE)
     return [each.net for each in manager.explain(ToolCall("c", name, given)).nets if each.asks]
 
@@ -88,9 +88,10 @@ class TestBesideAnyRules:
         call=CALLS,
     )
     def test_holds_once(self, rules: tuple[str, ...], wish: Wish, call: Input) -> None:
-        """What a tool wishes is asked, by a rule about the tool where one asks, else by the wish.
+        """A rule about the tool that applies takes precedence over the hint; otherwise the hint asks.
 
-        Only of a path that nobody can place both ask: which of them may leave it out is not known.
+        Both ask only about a path that cannot be resolved, because either could stand aside for the
+        other.
         """
         nets, own = nets_of(rules, wishing(wish))
         asks = asking(nets, call)
@@ -125,17 +126,17 @@ class TestBesideARule:
         ],
     )
     def test_one_of_them_asks(self, wish: Wish, rule: str, given: Input, asks: str) -> None:
-        """A rule about other calls, or about another tool, does not take a tool's wish away."""
+        """A rule about other calls or another tool does not remove a tool's hint."""
         nets, own = nets_of([rule], wishing(wish))
         assert ["wish" if key in own else "rule" for key in asking(nets, given)] == [asks]
 
     def test_of_two_the_one_without_condition_suffices(self) -> None:
-        """G-43: the second rule of a name, under its other key, stands in as the first would."""
+        """G-43: a second rule of the same name, under another key, replaces the hint as well."""
         _, own = nets_of([f'{ASK} when input.env = "prod"', ASK], wishing(True))
         assert own == ()
 
     def test_asks_for_the_tool_and_not_for_a_name_of_some_calls(self) -> None:
-        """G-50: who lets removals pass has not let everything pass that a shell does beside one."""
+        """G-50: a rule about a mapped name does not replace the hint of the whole tool."""
         rules = "map bash.command rm as delete", "require human-approval before delete"
         nets, [own] = nets_of(rules, wishing(True, "bash"))
         assert asking(nets, {"command": "rm a; ./x"}, "bash") == ["approve-before-delete", own]
@@ -144,13 +145,13 @@ class TestBesideARule:
 
 class TestBesideANetMadeByHand:
     def test_one_that_always_asks_suffices(self) -> None:
-        """A net that asks about each call of the tool stands in for the wish, whatever its name."""
+        """A net that asks about every call of the tool replaces the hint, regardless of its name."""
         registry = {"look-first": tool_approval_net}
         assert hinted(registry, with_wishes(registry, [wishing(True, "bash")])) == ()
 
     @pytest.mark.parametrize("manual", [True, False])
     def test_its_name_is_none(self, manual: bool) -> None:
-        """A net that only looks like the rule's by its key, and lets calls pass, does not stand in."""
+        """A net that only shares the rule's key and allows calls does not replace the hint."""
         kind = "manual" if manual else "auto"
         net = define_skill_net(
             "approve-before-deploy",
@@ -165,6 +166,6 @@ class TestBesideANetMadeByHand:
 
 class TestToolsOfOneName:
     def test_the_wish_of_any_counts(self) -> None:
-        """A subagent's tool is asked about though another of its name wishes for nothing."""
+        """A subagent's tool requires approval even if another tool of that name has no hint."""
         nets, [own] = nets_of([], wishing(lambda args: False), wishing(lambda args: True))
         assert asking(nets, {}) == [own]

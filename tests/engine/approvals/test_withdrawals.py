@@ -1,4 +1,4 @@
-"""Requests that nobody waits for any more: the record and the consoles say who or what ended that."""
+"""Withdrawn requests: the record and the consoles name the operator or the cause."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ ASK = "require human-approval before deploy"
 
 
 async def asking(hub: Hub, agent: Agent) -> str:
-    """A session of which a call waits for a person."""
+    """A session with a call that waits for approval."""
     session = await hub.open_session(agent, SessionConfig(compile_rules(ASK).registry))
     heard = hub.subscribe()
     await hub.send(session, "go", by="maria")
@@ -35,7 +35,7 @@ async def asking(hub: Hub, agent: Agent) -> str:
 
 
 async def ended(hub: Hub, session: str, how: str) -> None:
-    """End what a session waits for."""
+    """End the call of a session in this way."""
     match how:
         case "stopped":
             await hub.abort(session, "wrong branch", by="ada")
@@ -65,7 +65,7 @@ class TestTheReason:
         ],
     )
     async def test_of_an_agent_here(self, hub: Hub, how: str, reason: str) -> None:
-        """Whoever stops, ends or speaks to the agent is named; what ended with the program says so."""
+        """The reason names the operator who stopped, closed or messaged the agent, or the shutdown."""
         session = await asking(hub, bot(Shop(), C(deploy={}), T("done")))
         heard = hub.subscribe()
         await ended(hub, session, how)
@@ -82,7 +82,7 @@ class TestTheReason:
         ],
     )
     async def test_of_an_agent_elsewhere(self, hub: Hub, how: str, reason: str) -> None:
-        """The same holds for an agent elsewhere, whose connection may also be gone."""
+        """The same reasons apply to an external agent, plus the loss of its connection."""
         session = await opened(hub, ASK)
         heard = hub.subscribe()
         call = asyncio.ensure_future(hub.call(session, "d1", "deploy", {"env": "prod"}))
@@ -98,7 +98,7 @@ class TestTheReason:
     @pytest.mark.variants
     @pytest.mark.parametrize("which", ["boss", "helper"])
     async def test_of_a_subagent(self, hub: Hub, which: str) -> None:
-        """Stopping a subagent, or the agent that set it to work, is the reason for its request."""
+        """Stopping a subagent or its parent is the reason of the subagent's withdrawn request."""
         helper = Agent(ScriptedModel([C(deploy={})]), name="helper", tools=Shop().tools())
         model = ScriptedModel([C(task_helper={"prompt": "Do it"}), T("done")])
         session = await asking(hub, Agent(model, name="boss", tools=[task_tool(helper)]))
@@ -110,7 +110,7 @@ class TestTheReason:
 
 
 class Host:
-    """A session whose journal refuses everything with `error`."""
+    """A session whose journal refuses every record with `error`."""
 
     id = "s"
 
@@ -136,7 +136,7 @@ class TestRefused:
     async def test_is_tried_again_here_only(
         self, error: JournalError, again: bool, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """A server that was ended has nothing more to withdraw. An outage is one line in the log."""
+        """A failed withdrawal is retried and logged once, except on a server that has ended."""
         withdrawals = Withdrawals(Host(error), Tasks(), ())
         for _ in range(3):
             await withdrawals.withdraw("a1", "c1", "its client has gone")

@@ -1,4 +1,4 @@
-"""Rules that apply only where their condition holds."""
+"""Rules that apply only if their condition holds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PROD = is_("env", "prod")
 
 @dataclass(frozen=True)
 class Raising:
-    """A matcher that is broken."""
+    """A matcher that raises."""
 
     text: str = "/x/"
 
@@ -38,17 +38,17 @@ class Raising:
 
 
 class TestJurisdiction:
-    """A net judges only the calls for which its condition holds, or cannot be told."""
+    """A net judges only calls for which its condition holds or is unknown."""
 
     async def test_it_abstains(self) -> None:
-        """G-10: where the condition does not hold, the net abstains and the call is free of it."""
+        """G-10: if the condition does not hold, the net abstains."""
         gate = gate_of(block("deploy", PROD))
         assert await reason(gate, "deploy", env="dev") is None
         assert [v.kind for v in gate.classify(call("deploy", env="dev"))] == ["abstain"]
         assert await reason(gate, "deploy", env="prod") == 'deploy is blocked when input.env = "prod".'
 
     async def test_it_moves_no_token(self) -> None:
-        """G-15: a limit counts only the calls it is about."""
+        """G-15: a limit counts only calls that meet its condition."""
         gate = gate_of(limit("deploy", 1, None, PROD))
         assert await reason(gate, "deploy", "1", env="dev") is None
         assert await reason(gate, "deploy", "2", env="prod") is None
@@ -56,7 +56,7 @@ class TestJurisdiction:
         assert await reason(gate, "deploy", "4", env="prod") is not None
 
     async def test_nobody_is_asked(self) -> None:
-        """G-13: a person is asked only where the condition holds."""
+        """G-13: a request is made only if the condition holds."""
         decide = Asker(gate_of(approval(when=PROD)))
         assert (await decide("deploy", env="dev")).outcome == "allow"
         assert decide.asked == []
@@ -64,7 +64,7 @@ class TestJurisdiction:
         assert len(decide.asked) == 1
 
     async def test_the_prerequisite_is_never_conditional(self) -> None:
-        """G-50: what a rule does not govern counts whatever the input is."""
+        """G-50: the condition of a sequence does not apply to its prerequisite."""
         gate = gate_of(sequence("lint", "deploy", PROD))
         assert await reason(gate, "deploy", "0", env="prod") is not None
         assert await reason(gate, "deploy", "1", env="dev") is None
@@ -72,21 +72,21 @@ class TestJurisdiction:
         assert gate.states["require-lint-before-deploy"].pending.keys() == {"2"}
 
     async def test_all_names_are_shown(self) -> None:
-        """G-50: the decision has every name of the call, also those a net is not asked about."""
+        """G-50: the decision has all names of the call, also those whose nets abstain."""
         names = lambda made: ("deploy", made.tool_name)  # noqa: E731 - as short as a names function is
         gate = gate_of(block("deploy", PROD), block("format"), names=names)
         decision = await gate.handle_tool_call(call("bash", env="dev"))
         assert (decision.outcome, decision.names) == ("allow", ("deploy", "bash"))
 
     async def test_names_are_left_out_one_by_one(self) -> None:
-        """G-50: of a call's names only those go that the rule governs."""
+        """G-50: a condition removes only the names that its rule governs."""
         names = lambda made: ("deploy", "lint")  # noqa: E731 - as above
         gate = gate_of(sequence("lint", "deploy", PROD), names=names)
         decision = await gate.handle_tool_call(call("bash", env="dev"))
         assert [step.tool for step in decision.steps] == ["lint"]
 
     async def test_the_fast_lane_is_not_for_it(self) -> None:
-        """G-10: a conditional net beside plain ones of the same tool is heard, and they are too."""
+        """G-10: a conditional net beside plain nets of the same tool is judged along with them."""
         gate = gate_of(limit("bash", 5, None), block("bash", PROD), limit("ls", 1, None))
         assert await reason(gate, "bash", "1", env="prod") is not None
         assert await reason(gate, "bash", "2", env="dev") is None
@@ -94,10 +94,10 @@ class TestJurisdiction:
 
 
 class TestUntold:
-    """What cannot be told counts as holding, and the reason says so."""
+    """An unknown condition counts as met, and the reason says so."""
 
     async def test_a_missing_field_blocks(self) -> None:
-        """G-18: a block by a rule whose condition cannot be told names the field."""
+        """G-18: a block by an unknown condition names the missing field."""
         gate = gate_of(block("write", Not(Compare(("path",), "under", "src/"))))
         assert await reason(gate, "write") == (
             'write is blocked when input.path not under "src/" '
@@ -105,7 +105,7 @@ class TestUntold:
         )
 
     async def test_a_missing_field_asks(self) -> None:
-        """G-13: the question carries why the condition could not be told; without anybody, the reason."""
+        """G-13: the request says why the condition is unknown; without an approver, the reason does."""
         gate = gate_of(approval(when=PROD))
         decide = Asker(gate)
         await decide("deploy", True)
@@ -115,7 +115,7 @@ class TestUntold:
         )
 
     async def test_no_note_where_it_holds(self) -> None:
-        """G-18: where the condition holds, the reason is the rule's and nothing more."""
+        """G-18: if the condition holds, the verdict has no note."""
         gate = gate_of(block("deploy", PROD))
         assert gate.classify(call("deploy", env="prod"))[0].note is None
 
@@ -130,10 +130,10 @@ class TestUntold:
 
 
 class TestSurroundings:
-    """Paths are judged from where the calls run."""
+    """Paths are resolved where the calls run."""
 
     async def test_links_are_followed(self, tmp_path: Path) -> None:
-        """G-10: a link that leads out of the folder is not under it, one that leads in is."""
+        """G-10: a path through a link that leads out of the folder is not under the folder."""
         (tmp_path / "src").mkdir()
         (tmp_path / "etc").mkdir()
         (tmp_path / "src" / "out").symlink_to(tmp_path / "etc")
@@ -144,7 +144,7 @@ class TestSurroundings:
         assert await reason(gate, "write", "3", path="src/../etc/passwd") is not None
 
     async def test_wrapped_tools(self, tmp_path: Path) -> None:
-        """G-30: `create_gate` takes them too."""
+        """G-30: `create_gate` accepts surroundings, too."""
         here = Surroundings(str(tmp_path))
         rule = block("write", Not(Compare(("path",), "under", str(tmp_path))))
         session = create_gate(nets_of(rule), surroundings=here).wrap_tools({"write": lambda path: path})
@@ -153,10 +153,10 @@ class TestSurroundings:
 
 
 class TestElsewhere:
-    """Everything else that judges a call goes by the condition too."""
+    """Every other function that judges calls respects conditions."""
 
     def test_classify_nets(self) -> None:
-        """G-10: phase 1 on its own."""
+        """G-10: phase 1 alone respects conditions."""
         nets = nets_of(block("deploy", PROD))
         states = [initial_state(net) for net in nets]
         assert [classify_nets(nets, states, call("deploy", env=e))[0].kind for e in ("dev", "prod")] == [
@@ -165,7 +165,7 @@ class TestElsewhere:
         ]
 
     async def test_one_net_alone(self) -> None:
-        """G-12: a single net allows what its condition takes out of its hands, not what it never knew."""
+        """G-12: a single net allows calls that its condition excludes, but not unknown tools."""
         (net,) = nets_of(approval(when=PROD))
 
         async def decide(made: ToolCall) -> GateDecision:
@@ -177,7 +177,7 @@ class TestElsewhere:
         assert (await decide(call("other", env="dev"))).block
 
     async def test_one_net_alone_with_an_edit(self) -> None:
-        """G-12: an edit that leads out of the condition needs nobody's approval but the editor's."""
+        """G-12: if an edit leads out of the condition, the editor's approval is enough."""
         (net,) = nets_of(approval(when=PROD))
         operator = Operator(yes(input={"env": "dev"}))
         state = create_gate_state(initial_state(net).marking)
@@ -185,7 +185,7 @@ class TestElsewhere:
         assert (decision.outcome, decision.call.input) == ("allow", {"env": "dev"})
 
     async def test_history(self) -> None:
-        """G-25: a call that a rule was not about does not move its net in a replay either."""
+        """G-25: a replayed call that does not meet a condition does not move the net."""
         gate = gate_of(limit("deploy", 2, None, PROD))
         gate.replay([ReplayEntry("deploy", {"env": e}) for e in ("dev", "prod", "dev")])
         assert gate.states["limit-deploy-2"].marking["budget"] == 1
@@ -193,7 +193,7 @@ class TestElsewhere:
         assert gate.states["limit-deploy-2"].marking["budget"] == 0
 
     def test_explanation(self) -> None:
-        """G-60: an abstaining net says which condition does not hold, an applying one what is missing."""
+        """G-60: an abstaining net names the unmet condition, an applying one the missing field."""
         gate = gate_of(block("deploy", PROD), approval(when=is_("dry", value=False)))
         explained = gate.explain(call("deploy", env="dev"))
         assert explained.outcome == "ask"
@@ -203,14 +203,14 @@ class TestElsewhere:
         ]
 
     def test_the_way_is_of_this_call(self) -> None:
-        """G-60: a net that abstains for its condition does not stand in the way that is proved."""
+        """G-60: a net that abstains by its condition does not affect the proved way."""
         gate = gate_of(block("deploy", PROD), sequence("lint", "deploy"))
         way = gate.explain(call("deploy", env="dev")).way
         assert isinstance(way, Way)
         assert [made.names for made in way.calls] == [("lint",), ("deploy",)]
 
     async def test_an_edit_is_judged_anew(self) -> None:
-        """G-15: an edit that leads into another rule's condition meets that rule."""
+        """G-15: an edit that meets another rule's condition is judged by that rule."""
         decide = Asker(gate_of(approval(), block("deploy", PROD)))
         decision = await decide("deploy", yes(input={"env": "prod"}), env="dev")
         assert decision.block

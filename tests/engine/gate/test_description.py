@@ -1,4 +1,4 @@
-"""A gate's rules as the model reads them."""
+"""The description of a gate's rules for the model."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ require human-approval before unclear
 
 
 class TestConstraints:
-    """G-73: what each tool needs, how much is left, and what is never allowed."""
+    """G-73: the needs of each tool, the remaining uses, and what is never allowed."""
 
     async def test_follow_the_nets(self) -> None:
-        """G-73: a sentence a rule, as the nets stand now."""
+        """G-73: one sentence per rule, from the present state of the nets."""
         guard = manager(RULES)
         assert guard.constraints() == (
             "deploy needs a successful test first.",
@@ -45,7 +45,7 @@ class TestConstraints:
         }
 
     def test_the_authors_reason(self) -> None:
-        """A rule's `because` stands behind its sentence, ended by one full stop."""
+        """A rule's `because` follows its sentence and ends with one full stop."""
         guard = manager('block rm because "the disk is shared"\nblock dd because "It is slow!"')
         assert guard.constraints() == (
             "rm is always blocked. Why: the disk is shared.",
@@ -53,7 +53,7 @@ class TestConstraints:
         )
 
     async def test_hand_built_nets(self) -> None:
-        """G-73: of a net without a rule, what it holds back now and what needs approval."""
+        """G-73: a net without a rule lists what it blocks now and what needs approval."""
         once = net("once", Transition("t", ["p"], [], ["x"]), free_tools=["y"])
         guard = create_gate_manager([once, net("asks", tool("z", type="manual"))])
         assert guard.constraints() == ("z needs human approval.",)
@@ -61,14 +61,14 @@ class TestConstraints:
         assert guard.constraints() == ("x is not available now (once).", "z needs human approval.")
 
     def test_beside_the_four_parts(self) -> None:
-        """G-24, G-73: a session's prompt has both; a gate without rules has nothing to add."""
+        """G-24, G-73: a session's prompt has nets and rules; a gate without rules adds none."""
         prompt = gate("block rm").wrap_tools({"ls": len}).system_prompt()
         assert prompt.startswith("## Active Petri Nets (composed)\n### block-rm\n")
         assert prompt.endswith("\n\n## Rules for tool calls\n- rm is always blocked.")
         assert gate("").wrap_tools({"ls": len}).system_prompt() == "## Active Petri Nets (composed)\n"
 
     def test_inactive_nets(self) -> None:
-        """G-73: rules that say the same are told once, and one that is off is not told."""
+        """G-73: equal rules are described once, and inactive ones not at all."""
         guard = registry("block rm\nblock rm\nblock dd")
         assert guard.constraints() == ("rm is always blocked.", "dd is always blocked.")
         guard.remove_net("block-dd")

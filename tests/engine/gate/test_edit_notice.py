@@ -1,4 +1,4 @@
-"""The model learns what a person has changed in its calls."""
+"""The notice to the model about an operator's edit of its call."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class TestSentence:
         ],
     )
     def test_each_change_is_named(self, before: dict, after: dict, said: str | None) -> None:
-        """Section 1: fields by name, values as JSON, so that 1, 1.0 and true stay apart."""
+        """Section 1: fields are named and values are JSON, so that 1, 1.0 and true differ."""
         assert describe_edit(before, after) == said
 
     def test_of_a_long_value_only_what_differs(self) -> None:
-        """A script of a thousand lines is not told twice: the change, and a little around it."""
+        """For a long value, only the change and a little around it are shown."""
         script = "".join(f"echo {n}\n" for n in range(500))
         said = describe_edit({"c": script}, {"c": script.replace("echo 250\n", "echo two\n")})
         assert said is not None
@@ -49,7 +49,7 @@ class TestSentence:
     @pytest.mark.slow
     @given(before=INPUTS, after=INPUTS)
     def test_it_stays_short(self, before: dict, after: dict) -> None:
-        """Whatever was changed, the model reads a sentence about it."""
+        """For any edit, the notice is short."""
         said = describe_edit(before, after)
         assert said is None or len(said) < 40 + len(before | after) * 520
 
@@ -58,7 +58,7 @@ class TestTold:
     async def run(
         self, hub: Hub, rules: str, edited: dict[str, object] | None, *, refused: bool = False
     ) -> list[str]:
-        """What the model reads once its deploy is approved, as it was where the edit is refused."""
+        """Approve a deploy, with an edit if given, and return the messages the model reads next."""
         shop = Shop()
         agent = bot(shop, C(c1=("deploy", {"env": "prod"})), T("done"))
         session = await hub.open_session(agent, SessionConfig(compile_rules(rules).registry))
@@ -76,20 +76,20 @@ class TestTold:
         return prompt(agent, 1)
 
     async def test_before_the_output(self, hub: Hub) -> None:
-        """Section 1: the call runs as it was edited, and its result says that and how."""
+        """Section 1: the edited call runs, and its result begins with the edit."""
         read = await self.run(hub, "require human-approval before deploy", {"env": "staging"})
         told = 'A person changed env from "prod" to "staging" before it ran.'
         assert read[-1] == f"tool: {told}\ndeploy staging ok"
         assert [r.output for r in self.results] == ["deploy staging ok"]
 
     async def test_not_when_nothing_was_changed(self, hub: Hub) -> None:
-        """An approval alone leaves the result as it is; an edit to the same is refused."""
+        """An approval without an edit adds no notice; an edit without a change is refused."""
         rules = "require human-approval before deploy"
         read = await self.run(hub, rules, {"env": "prod"}, refused=True)
         assert read[-1] == "tool: deploy prod ok"
 
     async def test_of_a_call_that_is_blocked_as_edited(self, hub: Hub) -> None:
-        """An edit that another rule forbids is no riddle: the change stands before the reason."""
+        """If another rule blocks the edited call, the notice precedes the reason."""
         rules = 'require human-approval before deploy\nblock deploy when input.env = "moon"'
         read = await self.run(hub, rules, {"env": "moon"})
         assert read[-1].startswith('tool: A person changed env from "prod" to "moon". deploy')

@@ -13,7 +13,7 @@ SECRET = "hunter2"
 
 
 class TestExcerpt:
-    """G-18: short, on one line, safe to show and without secrets."""
+    """G-18: excerpts are short, on one line, printable and without secrets."""
 
     @pytest.mark.parametrize(
         "text",
@@ -48,20 +48,20 @@ class TestExcerpt:
         ],
     )
     def test_secrets(self, text: str, expected: str) -> None:
-        """G-18: what follows a telling name or option, or looks random, is left out."""
+        """G-18: text after a secret's name or option, or that looks random, is omitted."""
         shown = excerpt(text)
         assert SECRET not in shown
         assert shown == expected or expected.split("=…", maxsplit=1)[0] in shown
 
     def test_is_cut_between_words(self) -> None:
-        """G-18: a long text ends behind a whole word; part of a word is none that masking knows."""
+        """G-18: a long text ends after a whole word, because masking does not know parts of words."""
         shown = excerpt(f"rm {'name ' * 40}")
         assert shown == f"rm {'name ' * 15}…"
         assert excerpt("a" * 200) == "…"
 
     @given(st.text(max_size=300))
     def test_any_text(self, text: str) -> None:
-        """G-18: whatever it is, the excerpt is one printable line of at most 80 characters."""
+        """G-18: for any text, the excerpt is one printable line of at most 80 characters."""
         shown = excerpt(text)
         assert len(shown) <= MOST
         assert visible(shown) == shown

@@ -1,4 +1,4 @@
-"""`explain`: what every net says of a call, and the shortest way to have it allowed."""
+"""`explain`: the verdict of every net on a call, and the shortest way to have it allowed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ APPROVE = GateContext(confirm=lambda _: True)
 
 
 async def done(gate: GateManager, *tools: str, **fields: Any) -> None:
-    """Calls that are approved and succeed."""
+    """Make calls that are approved and succeed."""
     for tool in tools:
         made = call(tool, "done", **fields)
         assert not (await gate.handle_tool_call(made, APPROVE)).block
@@ -34,7 +34,7 @@ RULES = "require lint before test\nrequire test before deploy\nrequire human-app
 
 
 class TestVerdicts:
-    """Net by net: verdict, marking, place of the rule."""
+    """The verdict, marking and rule of each net."""
 
     def test_every_net(self) -> None:
         """G-10, G-60: one entry per active net, in order, with its rule's file and line."""
@@ -47,12 +47,12 @@ class TestVerdicts:
         assert explained.outcome == "block"
 
     def test_allowed(self) -> None:
-        """A call that passes needs no way."""
+        """An allowed call needs no way."""
         explained = manager(RULES).explain(call("lint"))
         assert (explained.outcome, explained.way) == ("allow", None)
 
     def test_all_names(self) -> None:
-        """G-50: verdicts and the way use every name of the call."""
+        """G-50: verdicts and the way consider every name of the call."""
         gate = manager(
             "map bash.command deploy as deploy\nrequire test before deploy\nlimit bash to 3 per session"
         )
@@ -61,14 +61,14 @@ class TestVerdicts:
         assert str(explained.way) == "test → deploy"
 
     def test_pure(self) -> None:
-        """Explaining asks nobody and moves nothing."""
+        """Explaining makes no request and moves nothing."""
         gate = manager(RULES)
         before = everything(gate)
         gate.explain(call("deploy"))
         assert everything(gate) == before
 
     def test_inactive_nets_do_not_count(self) -> None:
-        """G-21: a net that is switched off forbids nothing."""
+        """G-21: a net that is switched off does not count."""
         rules = compile_rules("block rm\nrequire look before rm")
         gate = create_gate_manager(registry=rules.registry)
         assert isinstance(gate.explain(call("rm")).way, Never)
@@ -77,10 +77,10 @@ class TestVerdicts:
 
 
 class TestWay:
-    """What would have to happen first."""
+    """The calls that would have to happen first."""
 
     async def test_from_here(self) -> None:
-        """The way starts from the present markings; approvals are marked."""
+        """The way starts from the present markings, and approvals are marked."""
         gate = manager(RULES)
         assert way(gate, "deploy") == "lint → test → deploy (approval)"
         await done(gate, "lint")
@@ -90,19 +90,19 @@ class TestWay:
         assert way(gate, "deploy") == "deploy (approval)"
 
     async def test_spent(self) -> None:
-        """A spent limit is refilled by its own tool, or not at all."""
+        """A spent limit is refilled by its own tool, or never."""
         gate = manager("limit a to 1 per session\nlimit b to 1 per c\nrequire d before c")
         await done(gate, "a", "b")
         assert gate.explain(call("a")).way == Never(("limit-a-1",))
         assert way(gate, "b") == "d → c → b"
 
     def test_together(self) -> None:
-        """Nets that only together forbid a call are all named."""
+        """All nets that together forbid a call are named."""
         gate = manager("require a before b\nrequire b before a\nlimit z to 2 per session")
         assert gate.explain(call("a")).way == Never(("require-a-before-b", "require-b-before-a"))
 
     def test_failing_callback(self) -> None:
-        """G-59: where a mapper fails the call is blocked, and nobody knows what would help."""
+        """G-59: if a mapper raises, the call is blocked and the way is unknown."""
 
         def broken(_: object) -> str:
             raise RuntimeError("no")
@@ -115,7 +115,7 @@ class TestWay:
         assert explained.way == Unknown()
 
     def test_a_failing_call_may_be_the_way(self) -> None:
-        """In hand-built nets a failure may be what leaves a call possible; it is marked."""
+        """In hand-built nets a failing call may be part of the way; it is marked."""
         gate = create_gate_manager(
             [
                 net(
@@ -152,7 +152,7 @@ LINES = [
 
 
 class TestLaw:
-    """Whatever has happened."""
+    """Laws for any history."""
 
     @given(
         st.lists(st.sampled_from(LINES), min_size=1, max_size=5, unique=True),
@@ -161,7 +161,7 @@ class TestLaw:
     )
     @settings(max_examples=examples(80), deadline=None)
     def test_the_way_works(self, lines: list[str], history: list[tuple[str, bool]], goal: str) -> None:
-        """Following the way has the call allowed; `Never` means no history of six more calls does."""
+        """Following the way allows the call; with `Never`, none of the tried histories allows it."""
 
         async def check() -> None:
             gate = manager("\n".join(lines))
@@ -185,7 +185,7 @@ class TestLaw:
 
 
 async def _tried(gate: GateManager, tools: list[str], goal: str) -> bool:
-    """Whether the gate still blocks `goal` after those calls; the gate is put back afterwards."""
+    """Return whether `goal` is blocked after those calls, and restore the gate."""
     before = {key: dict(state.marking) for key, state in gate.states.items()}
     for tool in tools:
         await gate.handle_tool_call(call(tool, "1"), APPROVE)

@@ -1,4 +1,4 @@
-"""Reasons that go on to say what leads to the blocked call, for those who ask for it."""
+"""Reasons that also name the calls that lead to the blocked call, if enabled."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def explaining(rules: str = RULES) -> GateManager:
 
 class TestReason:
     async def test_names_the_way(self) -> None:
-        """G-18: the exact reason comes first, then the calls that lead there, approvals marked."""
+        """G-18: the exact reason is followed by the calls that lead there, with approvals marked."""
         decision = await explaining().handle_tool_call(call("deploy"))
         assert decision.reason == (
             "deploy requires a successful call to test first. "
@@ -37,7 +37,7 @@ class TestReason:
         )
 
     async def test_says_when_there_is_none(self) -> None:
-        """A limit that is spent for good is named as what forbids the call."""
+        """A limit that is permanently used up is named as what forbids the call."""
         gate = explaining()
         assert not (await gate.handle_tool_call(call("push"))).block
         decision = await gate.handle_tool_call(call("push", "2"))
@@ -47,12 +47,12 @@ class TestReason:
         )
 
     async def test_adds_nothing_to_a_block_rule(self) -> None:
-        """G-18: `rm is blocked and cannot be called.` already says that nothing helps."""
+        """G-18: the reason of a block rule already says that no call helps."""
         decision = await explaining().handle_tool_call(call("rm"))
         assert decision.reason == "rm is blocked and cannot be called."
 
     async def test_adds_nothing_to_a_persons_no(self) -> None:
-        """G-13: where no net blocks, the person's words stand alone."""
+        """G-13: if no net blocks, only the operator's denial or the missing approval is given."""
         gate = explaining("require human-approval before deploy")
         refused = await gate.handle_tool_call(call("deploy"), Operator(False).context)
         assert refused.reason == "deploy was rejected by human review."
@@ -68,7 +68,7 @@ class TestReason:
         assert (await gate.handle_tool_call(call("x"))).reason == "not today"
 
     async def test_holds_after_an_answer_too(self) -> None:
-        """G-58: a net that came to block while a person was thinking is explained like any other."""
+        """G-58: a net that blocks only after the approver's answer is explained as well."""
         gate = explaining("require human-approval before deploy\nrequire test before deploy")
         gate.remove_net("require-test-before-deploy")
 
@@ -81,7 +81,7 @@ class TestReason:
         assert decision.reason.endswith("To get there: test → deploy (approval).")
 
     async def test_what_breaks_the_explanation_leaves_the_block(self) -> None:
-        """G-59: a net that cannot be explained still blocks, for the reason it has."""
+        """G-59: if the explanation fails, the net still blocks with its own reason."""
         calls = 0
 
         def mapper(_: object) -> str:
@@ -99,7 +99,7 @@ class TestReason:
         assert decision.reason == "Tool 'x' is not available in the current state."
 
     async def test_is_what_is_recorded(self) -> None:
-        """G-60: the record has the words that the model read."""
+        """G-60: the record has the same reason as the model."""
         recorded: list[str | None] = []
 
         async def record(_: object, decision: object) -> None:
@@ -113,7 +113,7 @@ class TestReason:
         assert str(decision.reason).endswith("To get there: lint → test.")
 
     async def test_changes_nothing_else(self) -> None:
-        """Explaining moves no net: the way that was named is open afterwards."""
+        """Explaining moves no net, and the named way works afterwards."""
         gate = explaining()
         await gate.handle_tool_call(call("deploy"))
         for name in ("lint", "test"):
@@ -124,7 +124,7 @@ class TestReason:
 
 class TestWrapped:
     def test_a_wrapped_tools_error_carries_it(self) -> None:
-        """G-30: the error of a blocked tool says what leads to it."""
+        """G-30: the error of a blocked tool names the calls that lead to it."""
         gate = create_gate(compile_rules(RULES).nets, explain_blocks=True)
         session = gate.wrap_tools({"test": lambda: "ok"})
         with pytest.raises(ToolCallBlockedError) as caught:

@@ -1,4 +1,4 @@
-"""Callbacks that raise or return what they must not."""
+"""Callbacks that raise or return invalid values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .support.helpers import call, counting, everything, manager, net, reason, r
 
 
 class TestFailingCallbacks:
-    """G-59: what raises blocks and never allows."""
+    """G-59: a callback that raises blocks and never allows."""
 
     async def test_mapper(self) -> None:
         """G-59: a mapper that raises blocks in its net's name."""
@@ -27,12 +27,12 @@ class TestFailingCallbacks:
 
     @pytest.mark.parametrize("names", ["x", [], [3], None])
     async def test_names(self, names: object) -> None:
-        """G-59: names that are no list of strings block."""
+        """G-59: names that are not a list of strings block."""
         gate = create_gate_manager([net("n", tool("x"), call_names=lambda _: names)])
         assert str(await reason(gate, "x")).startswith("n: call_names failed: returned ")
 
     async def test_validator(self) -> None:
-        """G-59: a validator that raises blocks and all meta is as before."""
+        """G-59: a validator that raises blocks, and all `meta` is restored."""
 
         def explode(_call: ToolCall, _tool: str, _t: Transition, state: object) -> None:
             state.meta["half"] = True
@@ -48,7 +48,7 @@ class TestFailingCallbacks:
         assert [state.meta for state in gate.states.values()] == [{}, {}]
 
     async def test_validator_returns_nonsense(self) -> None:
-        """G-59: a validator must say None or Rejection; anything else blocks."""
+        """G-59: a validator that returns neither None nor a Rejection blocks."""
         gate = create_gate_manager([net("n", tool("x"), validate_tool_call=lambda *_: False)])
         assert "validate_tool_call failed: returned False" in str(await reason(gate, "x"))
 
@@ -64,14 +64,14 @@ class TestFailingCallbacks:
 
     @pytest.mark.parametrize("answer", ["yes", 1, None, [True]])
     async def test_confirm_gives_no_answer(self, answer: object) -> None:
-        """G-59: only True, False and an ApprovalAnswer are answers."""
+        """G-59: only True, False and an ApprovalAnswer are valid answers."""
         gate = create_gate_manager([net("n", tool("x", type="manual"))])
         decision = await gate.handle_tool_call(call("x"), GateContext(lambda _: answer))
         assert decision.block
         assert str(decision.reason).startswith("n: confirm failed: returned ")
 
     async def test_hook_does_not_stop_others(self) -> None:
-        """G-59: a deferred hook that raises is logged; every net gets the result, its meta undone."""
+        """G-59: if a deferred hook raises, its meta is undone and other nets still get the result."""
 
         def explode(_call: ToolCall, _tool: str, _t: Transition, state: object) -> None:
             state.meta["half"] = True
@@ -100,7 +100,7 @@ class TestFailingCallbacks:
         assert seen == ["x"]
 
     async def test_on_decision(self) -> None:
-        """G-59: an on_decision that raises changes nothing about the decision."""
+        """G-59: an on_decision that raises does not change the decision."""
 
         def explode(*_: object) -> None:
             raise OSError("log full")
@@ -128,7 +128,7 @@ class TestFailingCallbacks:
         assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [OSError] * 2
 
     async def test_any_net_of_many(self) -> None:
-        """G-59: a mapper that raises blocks a call that every other net lets pass, and moves none."""
+        """G-59: a mapper that raises blocks a call that other nets allow, and moves none."""
 
         def explode(_: ToolCall) -> str:
             raise OSError("no table")
@@ -145,7 +145,7 @@ class TestFailingCallbacks:
         assert everything(gate) == before
 
     async def test_rejection_at_commit_undoes_meta(self) -> None:
-        """G-59: what validators wrote is undone when the commit refuses the call."""
+        """G-59: the `meta` written by validators is undone if the commit refuses the call."""
 
         def steal(_call: ToolCall, _tool: str, _t: Transition, state: Any) -> Rejection | None:
             state.meta["stolen"] = True

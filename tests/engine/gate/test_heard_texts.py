@@ -1,4 +1,4 @@
-"""G-86, G-87: where a value comes from, at the gate: what was said and returned before a call counts."""
+"""G-86, G-87: sources of values at the gate: messages and results before a call count."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class TestManager:
         assert found == ["allow", "allow", "block", "allow", "block"]
 
     async def test_what_cannot_be_told_is_closed(self) -> None:
-        """A call without the field, or with something else in it, meets the rule."""
+        """A call without the field, or with another type in it, is blocked."""
         manager = gate()
         manager.hear("user", "ada 5 true")
         assert [
@@ -49,7 +49,7 @@ class TestManager:
         assert await outcome(manager, to="ada") == "allow"
 
     async def test_new_rules_do_not_know_what_was_said_before(self) -> None:
-        """A source that no rule named before is in doubt until it is heard again from the beginning."""
+        """A source that no rule named before is unknown until all texts are heard again."""
         manager = gate("block x")
         manager.hear("user", "ada")
         registry = compile_rules(RULES).registry
@@ -61,7 +61,7 @@ class TestManager:
         assert [await outcome(manager, to=to) for to in ("ada", "eve")] == ["allow", "block"]
 
     async def test_a_replay_hears_in_its_order(self) -> None:
-        """A value that came later than a call was not there at the call."""
+        """In a replay, a value that came after a call does not count for that call."""
         manager = gate("require send before deploy when input.to not from get_contacts")
         manager.replay(
             [

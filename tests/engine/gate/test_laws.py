@@ -1,4 +1,4 @@
-"""What holds for every sequence of calls, results and switches."""
+"""Laws for every sequence of calls, results and switches."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ histories = st.lists(st.one_of(calls, results, switches), max_size=25)
 
 
 async def happen(gate: GateManager, event: Any) -> Any:
-    """One event; the decision when it is a call."""
+    """Apply one event; return the decision if it is a call."""
     match event:
         case ("call", name, number, command, answer):
             made = call(name, str(number), **({} if command is None else {"command": command}))
@@ -53,12 +53,12 @@ async def happen(gate: GateManager, event: Any) -> Any:
 
 
 class TestLaws:
-    """Any history at all."""
+    """Laws for any history."""
 
     @given(histories)
     @settings(max_examples=examples(60), deadline=None)
     def test_the_gate_holds(self, history: list[Any]) -> None:
-        """G-11, G-15: a blocked call changes nothing, no budget is overspent, `block` never opens."""
+        """G-11, G-15: a blocked call changes nothing, no limit is overspent, and `block` always holds."""
 
         async def check() -> None:
             gate = create_gate_manager(dict(RULES.registry))
@@ -81,7 +81,7 @@ class TestLaws:
     @given(histories)
     @settings(max_examples=examples(30), deadline=None)
     def test_classify_foretells(self, history: list[Any]) -> None:
-        """G-10, G-11: what classify calls blocked is blocked, and for the first such net's reason."""
+        """G-10, G-11: a call that classify calls blocked is blocked, with the first such net's reason."""
 
         async def check() -> None:
             gate = create_gate_manager(dict(RULES.registry))
@@ -102,7 +102,7 @@ class TestLaws:
     @given(histories)
     @settings(max_examples=examples(30), deadline=None)
     def test_restored_is_the_same(self, history: list[Any]) -> None:
-        """G-63: a gate restored from another's state goes on exactly as that one does."""
+        """G-63: a gate restored from another's state continues exactly like that one."""
 
         async def check() -> None:
             first = create_gate_manager(dict(RULES.registry))
@@ -129,7 +129,7 @@ class TestLaws:
     @given(st.lists(st.sampled_from(["ok", "reject", "raise", "junk"]), min_size=1, max_size=6))
     @settings(max_examples=examples(60), deadline=None)
     def test_callbacks_never_open(self, behaviours: list[str]) -> None:
-        """G-59: only when every net's validator agrees does a call pass; else all meta is as before."""
+        """G-59: a call passes only if every net's validator agrees; otherwise all `meta` is restored."""
 
         def validator(behaviour: str) -> Any:
             def validate(_call: object, _tool: str, _t: object, state: Any) -> Any:

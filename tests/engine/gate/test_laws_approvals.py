@@ -1,7 +1,7 @@
-"""What holds however calls, answers, edits, grants, revocations, switches and the clock interleave.
+"""Laws for any interleaving of calls, answers, edits, grants, revocations, switches and time.
 
-Beside the gate runs a model so plain that it is right on sight: lists of who approved what, of grants and
-of the times of calls. After every event both must agree on every call.
+The gate is compared with an obviously correct model: lists of approvals, of grants and of the times of
+calls. After every event both must agree on every call.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ PEOPLE = {"one": 1, "strict": 1, "two": 2}
 
 @dataclass(frozen=True)
 class Names:
-    """`bash` may be a `deploy` as well, which is read in `to`; `n` is read for nothing."""
+    """Name `bash` also `deploy` if its input has `to`; `n` gives no name."""
 
     maps_digest = "names"
 
@@ -68,19 +68,19 @@ names = Names()
 
 
 def fixed(value: Mapping[str, object]) -> dict[str, object]:
-    """What has to be the same for a grant by names."""
+    """Return the fields that must be the same for a grant by names."""
     return {key: each for key, each in value.items() if key not in ("n", "to")}
 
 
 def same(one: Any, other: Any) -> bool:
-    """Inputs are flat here; values of different kinds differ."""
+    """Compare flat inputs; values of different types differ."""
     kinds = [sorted((key, type(value).__name__, value) for key, value in v.items()) for v in (one, other)]
     return kinds[0] == kinds[1]
 
 
 @dataclass
 class Waiting:
-    """A call that was made, as the model sees it; `approved` has who approved what it is now."""
+    """A call in the model; `approved` has the approvers of its present input."""
 
     made: ToolCall
     input: dict[str, Any]
@@ -95,7 +95,7 @@ class Waiting:
 
 @dataclass
 class Given:
-    """A grant, as the model sees it."""
+    """A grant in the model."""
 
     question: str
     tool: str
@@ -108,7 +108,7 @@ class Given:
 
 @dataclass
 class Model:
-    """What must come of every call."""
+    """The expected outcome of every call."""
 
     now: float
     active: list[str] = field(default_factory=lambda: list(RULES))
@@ -118,11 +118,11 @@ class Model:
     given: int = 0
 
     def applies(self, rule: str, waiting: Waiting) -> bool:
-        """Whether the rule is about this call; a field that is missing makes it so."""
+        """Return whether the active rule applies to this call; a missing field makes it apply."""
         return rule in self.active and self.concerns(rule, waiting)
 
     def concerns(self, rule: str, waiting: Waiting) -> bool:
-        """The same, were it switched on."""
+        """Return whether the rule, if switched on, applies to this call."""
         if ABOUT.get(rule, "deploy") not in self.names(waiting):
             return False
         env, n = waiting.input.get("env"), waiting.input.get("n")
@@ -142,7 +142,7 @@ class Model:
         return sum(time > self.now - WINDOW for time in self.spent) >= MOST
 
     def usable(self, question: str, waiting: Waiting) -> list[str]:
-        """The grants that answer a question about this call now."""
+        """Return the grants that cover a question about this call now."""
         if waiting.edited or question in waiting.ever:
             return []
         return [
@@ -157,7 +157,7 @@ class Model:
         ]
 
     def judge(self, waiting: Waiting) -> tuple[str, str | None, tuple[str, ...]]:
-        """What must come of the call now: the outcome, who is asked, and which grants are used."""
+        """Return the expected outcome of the call, the question asked and the grants used."""
         asked: str | None = None
         used: dict[str, str] = {}
         open_now: list[str] = []
@@ -196,7 +196,7 @@ class Model:
         return outcome, asked, ()
 
     def edit(self, waiting: Waiting, value: dict[str, Any]) -> None:
-        """Another input: what was asked before is asked of it as far as it concerns those rules."""
+        """Change the input; earlier questions stay required if their rules concern the new input."""
         if not same(value, waiting.input):
             waiting.input = value
             about = {QUESTION[r] for r in QUESTION if self.concerns(r, waiting)}
@@ -215,7 +215,7 @@ class Model:
         )
 
     def hear(self, waiting: Waiting, question: str, answer: ApprovalAnswer) -> bool:
-        """Take an answer in; says whether it refuses the call."""
+        """Apply an answer; return whether it refuses the call."""
         waiting.shadow = False
         if answer.again:
             waiting.approved, waiting.terms, waiting.shown = {}, {}, None
@@ -237,7 +237,7 @@ class Model:
         return False
 
     def may_grant(self, waiting: Waiting) -> bool:
-        """Whether no answer carries a grant that cannot be given."""
+        """Return whether every grant in the answers can be given."""
         given = [
             q
             for q in waiting.terms
@@ -248,7 +248,7 @@ class Model:
 
 
 class World:
-    """A gate with its questions open, and the model beside it."""
+    """A gate with its open requests, and the model beside it."""
 
     def __init__(self) -> None:
         self.clock = Clock()
@@ -279,7 +279,7 @@ class World:
             case ("time", seconds):
                 self.clock.now += seconds
                 self.model.now = max(self.model.now, self.clock.now)
-                # Only who has read a clock before notices that it goes back.
+                # The gate notices a clock set back only if it has read the clock before.
                 self.gate.format_status()
             case ("revoke", number):
                 known = self.model.grants.pop(f"grant-{number}", None)
@@ -317,7 +317,7 @@ class World:
         self.compare(waiting, refused=refused)
 
     def compare(self, waiting: Waiting, *, refused: bool) -> None:
-        """The gate's word on one call against the model's."""
+        """Compare the gate's decision on a call with the model's."""
         model, before = self.model, dict(self.model.grants)
         task = next(task for w, task in self.tasks if w is waiting)
         outcome, asked, used = self.expected(waiting, refused)
@@ -348,9 +348,9 @@ class World:
                 self.moved.append(decision.clock)
 
     def contended(self, waiting: Waiting, task: asyncio.Task[GateDecision]) -> None:
-        """A call that nobody is asked about yet waits for calls that may take the rest of the limit.
+        """A call without a request yet waits for calls that may use up the limit.
 
-        It is taken back: what becomes of such calls has a law of its own.
+        It is withdrawn here, because such calls have a law of their own.
         """
         model = self.model
         assert model.applies("limit", waiting)
@@ -364,7 +364,7 @@ class World:
         if refused:
             return "block", None, ()
         if not self.model.may_grant(waiting):
-            # Only once nothing else is in the way does it come to what cannot be granted.
+            # A grant that cannot be given matters only if nothing else blocks the call.
             terms, waiting.terms = waiting.terms, {}
             spent, grants = list(self.model.spent), dict(self.model.grants)
             left = {key: g.left for key, g in grants.items()}
@@ -379,7 +379,7 @@ class World:
         return self.model.judge(waiting)
 
     def check(self) -> None:
-        """What holds at any time."""
+        """Check what must be true at any time."""
         states = {**self.gate.states, **self.gate.grant_states}
         assert {key: state.marking for key, state in states.items()} == self.folded
         assert all(count >= 0 for marking in self.folded.values() for count in marking.values())
@@ -404,7 +404,7 @@ def some_terms(random: Random) -> GrantTerms:
 
 
 def some_value(random: Random) -> dict[str, Any]:
-    """A common input, so that calls are often alike, or any other."""
+    """Return a common input, so that calls are often equal, or a random one."""
     if random.random() < 0.6:
         return {"env": "prod", "n": 0}
     whole = {
@@ -416,7 +416,7 @@ def some_value(random: Random) -> dict[str, Any]:
 
 
 def some_answer(random: Random) -> ApprovalAnswer:
-    """Mostly a proper yes."""
+    """Return mostly a plain approval."""
     unlikely = random.random() < 0.2
     return ApprovalAnswer(
         not (unlikely and random.random() < 0.3),
@@ -448,13 +448,13 @@ def some_event(random: Random) -> tuple[Any, ...]:
 
 
 class TestLaws:
-    """Any history at all."""
+    """Laws for any history."""
 
     @given(st.integers(0, 2**32))
     @settings(max_examples=examples(120), deadline=None)
     def test_as_the_model(self, seed: int) -> None:
-        """G-13, G-15, G-43, G-55, G-67: no call is allowed that the model does not justify, and none
-        other is refused; tokens are conserved; no window has more calls than its limit."""
+        """G-13, G-15, G-43, G-55, G-67: a call is allowed if and only if the model justifies it; tokens
+        are conserved, and no window has more calls than its limit."""
         random = Random(seed)
         history = [some_event(random) for _ in range(60)]
 

@@ -1,4 +1,4 @@
-"""Managers: static and registry, their words, shadow mode, restoring, recording."""
+"""Managers: static and dynamic nets, messages, shadow mode, restoring and listeners."""
 
 from __future__ import annotations
 
@@ -50,25 +50,25 @@ class TestStatic:
             )
 
     def test_status(self) -> None:
-        """G-20: one line a net."""
+        """G-20: the status has one line per net."""
         assert manager("block x\nlimit y to 2 per session").format_status() == (
             "block-x: ready:1\nlimit-y-2: ready:1, budget:2"
         )
 
     def test_repeated_names(self) -> None:
-        """G-43: a second net of one name is keyed name#2 and shown by its name."""
+        """G-43: a second net of the same name has the key name#2 and is shown by its name."""
         gate = manager("block x\nblock x\nblock x")
         assert gate.active == tuple(gate.nets) == ("block-x", "block-x#2", "block-x#3")
         assert [active.name for active in gate.get_active_nets()] == ["block-x"] * 3
 
     @pytest.mark.parametrize("nets", [["block x"], [None], "block x", 3])
     def test_only_nets(self, nets: Any) -> None:
-        """What is no net is refused at once."""
+        """A value that is no net is refused at once."""
         with pytest.raises((NetError, TypeError)):
             create_gate_manager(nets)
 
     def test_dicts_for_nets(self) -> None:
-        """G-3: a net or transition written as a dict is refused with what is expected."""
+        """G-3: a net written as a dict is refused, and the error says what is expected."""
         made: Any = {"name": "n", "places": ["p"]}
         with pytest.raises(
             NetError, match=r"made by define_skill_net, got a dict; write define_skill_net"
@@ -79,27 +79,27 @@ class TestStatic:
             create_gate_manager(alone)
 
     def test_active_needs_a_registry(self) -> None:
-        """A static manager takes no list of active nets."""
+        """A static manager accepts no list of active nets."""
         with pytest.raises(NetError, match="needs a registry"):
             create_gate_manager([], active=[])
 
     def test_one_of_both(self) -> None:
-        """Nets come as a list or as a registry."""
+        """Exactly one of a list and a registry must be given."""
         for arguments in ({}, {"nets": [], "registry": {}}):
             with pytest.raises(NetError, match="either a list of nets or a registry"):
                 create_gate_manager(**arguments)
 
 
 class TestRegistry:
-    """G-21: nets switched at run time."""
+    """G-21: nets that are switched at run time."""
 
     def test_all_by_default(self) -> None:
-        """G-21: without `active` every net starts active."""
+        """G-21: without `active`, every net starts active."""
         assert registry("block x\nblock y").active == ("block-x", "block-y")
         assert create_gate_manager(compile_rules("block x").registry).is_dynamic
 
     def test_as_one_argument(self) -> None:
-        """G-21: a registry and its active keys may come in one mapping, with and without `active`."""
+        """G-21: a registry and its active keys can be given in one mapping; `active` is optional."""
         nets = compile_rules("block x\nblock y").registry
         assert create_gate_manager({"registry": nets, "active": ["block-y"]}).active == ("block-y",)
         assert create_gate_manager({"registry": nets}).active == ("block-x", "block-y")
@@ -108,7 +108,7 @@ class TestRegistry:
         assert guard.new_manager().active == ("block-y",)
 
     def test_nets_under_these_keys(self) -> None:
-        """G-21: nets that are called `registry` and `active` are a registry like any other."""
+        """G-21: a registry may have nets with the keys `registry` and `active`."""
         first, second = compile_rules("block x\nblock y").nets
         gate = create_gate_manager({"registry": first, "active": second})
         assert gate.active == ("registry", "active")
@@ -126,18 +126,18 @@ class TestRegistry:
     def test_faulty_argument(
         self, config: dict[str, Any], options: dict[str, Any], expected: str
     ) -> None:
-        """G-21: such a mapping holds these two keys and nothing else."""
+        """G-21: such a mapping has only these two keys."""
         nets: Any = {"registry": compile_rules("block x\nblock y").registry, **config}
         with pytest.raises(NetError, match=expected):
             create_gate_manager(nets, **options)
 
     def test_unknown_active(self) -> None:
-        """G-21: a misspelt name in `active` is an error naming it."""
+        """G-21: a misspelt name in `active` is an error that names it."""
         with pytest.raises(NetError, match=r"Unknown nets in active: 'blok-x'\. Available: block-x"):
             registry("block x", active=["blok-x"])
 
     def test_messages(self) -> None:
-        """G-21: each change answers in its own words."""
+        """G-21: each change has its own message."""
         gate = registry("block x\nblock y", active=["block-x"])
         changes: list[tuple[Callable[[str], Any], str, bool, str]] = [
             (gate.add_net, "block-y", True, "Activated 'block-y'"),
@@ -156,7 +156,7 @@ class TestRegistry:
             assert (toggled.ok, toggled.message) == (ok, message)
 
     async def test_order_is_of_activation(self) -> None:
-        """G-22: a net that comes back goes last, and so does its reason."""
+        """G-22: a net that is switched on again goes last, and so does its reason."""
         gate = registry("block x\nrequire a before x")
         assert await reason(gate, "x") == "x is blocked and cannot be called."
         gate.remove_net("block-x")
@@ -165,7 +165,7 @@ class TestRegistry:
         assert await reason(gate, "x") == "x requires a successful call to a first."
 
     async def test_state_is_kept(self) -> None:
-        """G-21: a net that is switched on again resumes from where it was."""
+        """G-21: a net that is switched on again keeps its state."""
         gate = registry("limit x to 2 per session")
         await succeed(gate, "x")
         gate.remove_net("limit-x-2")
@@ -174,7 +174,7 @@ class TestRegistry:
         assert markings(gate)["limit-x-2"]["budget"] == 1
 
     def test_status(self) -> None:
-        """G-21: all nets in registry order, active or not."""
+        """G-21: the status has all nets in registry order, active or not."""
         gate = registry("block x\nlimit y to 2 per session", active=["limit-y-2"])
         assert gate.format_status() == (
             "block-x (inactive): ready:1\nlimit-y-2 (active): ready:1, budget:2"
@@ -188,10 +188,10 @@ class TestRegistry:
 
 
 class TestPrompt:
-    """G-24: what the model is told."""
+    """G-24: the system prompt for the model."""
 
     def test_prompt(self) -> None:
-        """G-24: a section an active net, a blank line between."""
+        """G-24: one section per active net, with a blank line between."""
         gate = create_gate_manager(
             [net("files", tool("write"), tool("edit"), free_tools=["ls", "cat"]), net("none")]
         )
@@ -203,7 +203,7 @@ class TestPrompt:
         )
 
     async def test_follows_the_session(self) -> None:
-        """G-24: active nets in order of activation, with what is enabled now and the marking now."""
+        """G-24: active nets in the order of activation, with their present marking and enabled tools."""
         gate = registry("require lint before test\nlimit test to 2 per session\nblock rm")
         await succeed(gate, "lint")
         gate.remove_net("block-rm")
@@ -218,17 +218,17 @@ class TestPrompt:
         )
 
     def test_names_nets_as_they_are_called(self) -> None:
-        """G-24, G-43: the second net of a name is shown under the same name; no net leaves the title."""
+        """G-24, G-43: nets are shown by name; without nets only the title remains."""
         shown = manager("block x\nblock x").format_system_prompt()
         assert shown.count("### block-x\n") == 2
         assert create_gate_manager([]).format_system_prompt() == "## Active Petri Nets (composed)\n"
 
 
 class TestOnDecision:
-    """G-23: hearing every decision."""
+    """G-23: a listener for every decision."""
 
     async def test_once_a_call(self) -> None:
-        """G-23: on_decision is called once for every call, allowed or not, before shadow allows it."""
+        """G-23: on_decision is called once per call, with the decision of enforce mode."""
         heard: list[tuple[str, str, str | None]] = []
         gate = manager(
             "block x\nrequire a before b",
@@ -247,14 +247,14 @@ class TestOnDecision:
         ]
 
     async def test_as_enforce_mode_decides(self) -> None:
-        """G-23: in shadow mode the listener's decision blocks though the call runs."""
+        """G-23: in shadow mode the listener's decision blocks although the call runs."""
         heard: list[GateDecision] = []
         gate = manager("block x", mode="shadow", on_decision=lambda _, d: heard.append(d))
         decision = await gate.handle_tool_call(call("x"))
         assert (decision.block, heard[0].block, heard[0].outcome) == (False, True, "block")
 
     async def test_awaited(self) -> None:
-        """G-23: an async listener has heard before the decision is out; what it raises is logged."""
+        """G-23: an async listener is awaited before the decision is returned; its errors are logged."""
         heard: list[str] = []
 
         async def listen(_: ToolCall, decision: GateDecision) -> None:
@@ -267,7 +267,7 @@ class TestOnDecision:
         assert heard == ["allow"]
 
     async def test_cancelled_while_listening(self) -> None:
-        """G-23: a call that is cancelled while an async listener hears of it costs nothing."""
+        """G-23: a call that is cancelled during an async listener uses no token."""
 
         async def listen(*_: object) -> None:
             await asyncio.Event().wait()
@@ -281,7 +281,7 @@ class TestOnDecision:
         assert markings(gate)["limit-x-1"]["budget"] == 1
 
     def test_in_a_synchronous_call(self, caplog: pytest.LogCaptureFixture) -> None:
-        """G-23: a listener that would have to be waited for is heard up to there; the tool runs."""
+        """G-23: in a synchronous call, a listener that would wait is run up to there; the tool runs."""
         heard: list[str] = []
 
         async def listen(_: ToolCall, decision: GateDecision) -> None:
@@ -294,7 +294,7 @@ class TestOnDecision:
         assert "on_decision failed" in caplog.text
 
     async def test_once_however_long_it_takes(self) -> None:
-        """G-23: one call that asks twice and is edited is announced once, when it is decided."""
+        """G-23: a call with two requests and an edit is announced once, when it is decided."""
         heard: list[tuple[dict[str, object], str]] = []
         operator = Operator(ApprovalAnswer(approved=True, input={"n": 2}), True)
         operator.before_answering = lambda: heard.append(({}, "asked"))
@@ -306,7 +306,7 @@ class TestOnDecision:
         assert heard == [({}, "asked"), ({}, "asked"), ({"n": 2}, "allow")]
 
     async def test_results_and_switches_are_no_decisions(self) -> None:
-        """G-23: only calls are announced; in shadow mode as what enforce would have done, `ask` too."""
+        """G-23: only calls are announced; in shadow mode also with the outcome `ask`."""
         heard: list[str] = []
         rules = "require human-approval before x\nrequire y before z"
         gate = registry(rules, on_decision=lambda _, d: heard.append(d.outcome))
@@ -319,16 +319,16 @@ class TestOnDecision:
 
 
 class TestShadow:
-    """G-57: what enforce mode would do, without asking and without blocking."""
+    """G-57: shadow mode reports the outcome of enforce mode without asking or blocking."""
 
     async def test_never_blocks(self) -> None:
-        """G-57: the outcome tells what enforce would have done; the call may run."""
+        """G-57: the outcome is that of enforce mode, but the call may run."""
         decision = await manager("block x", mode="shadow").handle_tool_call(call("x"))
         assert (decision.outcome, decision.block, decision.mode) == ("block", False, "shadow")
         assert (decision.net, decision.reason) == ("block-x", "x is blocked and cannot be called.")
 
     async def test_never_asks(self) -> None:
-        """G-57: `ask` where enforce would have asked; the manual transition fires all the same."""
+        """G-57: the outcome is `ask` if enforce mode would ask; the manual transition fires anyway."""
         operator = Operator()
         once = Transition("t", ["p"], [], ["x"], type="manual")
         gate = create_gate_manager([net("n", once)], mode="shadow")
@@ -338,13 +338,13 @@ class TestShadow:
         assert markings(gate) == {"n": {"p": 0}}
 
     async def test_nobody_to_ask(self) -> None:
-        """G-13, G-57: where enforce would have blocked for want of a person, the outcome is block."""
+        """G-13, G-57: if enforce mode would block for lack of an approver, the outcome is `block`."""
         gate = manager("require human-approval before x", mode="shadow")
         decision = await gate.handle_tool_call(call("x"))
         assert (decision.outcome, decision.reason) == ("block", "x requires human approval.")
 
     async def test_blocked_moves_nothing(self) -> None:
-        """G-57: a call that would not have run moves no net, and its result unlocks nothing."""
+        """G-57: a blocked call moves no net, and its result unlocks nothing."""
         gate = manager("block x\nlimit x to 2 per session\nrequire x before y", mode="shadow")
         decision = await gate.handle_tool_call(call("x"))
         assert (decision.outcome, decision.steps) == ("block", ())
@@ -353,7 +353,7 @@ class TestShadow:
         assert (await gate.handle_tool_call(call("y", "2"))).outcome == "block"
 
     async def test_chain(self) -> None:
-        """G-57: what a blocked call would have unlocked stays blocked, as in enforce mode."""
+        """G-57: a call that a blocked call would have unlocked stays blocked, as in enforce mode."""
         rules = "require lint before test\nrequire test before deploy"
         for mode in ("enforce", "shadow"):
             gate = manager(rules, mode=mode)
@@ -363,14 +363,14 @@ class TestShadow:
             assert outcomes == ["block", "block"], mode
 
     async def test_approved_in_shadow_unlocks(self) -> None:
-        """G-57: a call that would have been asked about counts as approved, and its result as its own."""
+        """G-57: a call with outcome `ask` counts as approved, and its result unlocks."""
         gate = manager("require human-approval before x\nrequire x before y", mode="shadow")
         assert (await gate.handle_tool_call(call("x"), Operator().context)).outcome == "ask"
         gate.handle_tool_result(result("x"))
         assert (await gate.handle_tool_call(call("y", "2"))).outcome == "allow"
 
     async def test_rejecting_validator(self) -> None:
-        """G-57: where one net's validator rejects, no net moves and every `meta` is as before."""
+        """G-57: if one net's validator rejects, no net moves and every `meta` is restored."""
         gate = create_gate_manager(
             [
                 net("a", Transition("t", ["p"], [], ["x"]), validate_tool_call=counting("n", 0)),
@@ -384,7 +384,7 @@ class TestShadow:
         assert [state.meta for state in gate.states.values()] == [{}, {}]
 
     async def test_rejected_after_approval(self) -> None:
-        """G-57: a call that would be approved and then rejected is a block, not a question."""
+        """G-57: a call that would be approved and then rejected has the outcome `block`."""
         net_ = net(
             "a",
             Transition("t", ["p"], [], ["x"], type="manual"),
@@ -395,7 +395,7 @@ class TestShadow:
         assert (decision.outcome, decision.steps) == ("block", ())
 
     def test_unknown_mode(self) -> None:
-        """A misspelt mode is an error, not shadow and not enforce."""
+        """A misspelt mode is an error and does not change the mode."""
         gate = manager("block x")
         for mode in ("Shadow", "", None):
             with pytest.raises(ValueError, match="mode is 'enforce' or 'shadow'"):
@@ -404,10 +404,10 @@ class TestShadow:
 
 
 class TestRestore:
-    """Putting a gate where a record says it is."""
+    """Restoring a gate to the state of a record."""
 
     async def test_everything_comes_back(self) -> None:
-        """G-63: markings, pending calls, active nets and mode are set from outside."""
+        """G-63: `restore` sets markings, pending calls, active nets and mode."""
         rules = "require a before b\nlimit c to 3 per session\nblock d"
         first = registry(rules)
         await succeed(first, "c", "0")
@@ -432,7 +432,7 @@ class TestRestore:
         assert markings(second) == markings(first)
 
     async def test_pending_is_replaced(self) -> None:
-        """What is restored replaces what was pending; what is left out stays."""
+        """`pending` replaces the pending calls; without it they stay."""
         gate = registry("require a before b")
         await reason(gate, "a", "1")
         gate.restore(markings={})
@@ -452,7 +452,7 @@ class TestRestore:
         ],
     )
     def test_wrong_record_changes_nothing(self, wrong: dict[str, Any], message: str) -> None:
-        """A record of other nets is an error and leaves the gate as it was."""
+        """A record with other nets is an error and leaves the gate unchanged."""
         gate = registry("block x\nblock y")
         before = (everything(gate), gate.active, gate.mode)
         rest = {"markings": {"block-y": {"ready": 0}}, "active": [], "mode": "shadow", "pending": []}

@@ -1,4 +1,4 @@
-"""One call, many names."""
+"""Calls with several names."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from .support.helpers import Operator, call, manager, markings, net, reason, suc
 
 
 def named(*names: str) -> CallNames:
-    """A function that gives every call these names."""
+    """A function that gives these names to every call."""
     return lambda _call: names
 
 
 class TestManyNames:
-    """G-50: a call goes by a set of names."""
+    """G-50: a call has a set of names."""
 
     async def test_own_name_counts(self) -> None:
         """G-50: a mapped name does not hide the tool's own name."""
@@ -24,20 +24,20 @@ class TestManyNames:
         assert await reason(gate, "bash", command="rm x") == "bash is blocked and cannot be called."
 
     async def test_any_name_blocks(self) -> None:
-        """G-50: two maps that both match both count."""
+        """G-50: if two maps match, both names count."""
         gate = manager("map bash.command cp as backup\nmap bash.command rm as delete\nblock delete")
         expected = "delete is blocked and cannot be called."
         assert await reason(gate, "bash", command="cp a b && rm b") == expected
 
     async def test_most_specific_block_speaks(self) -> None:
-        """G-50: in one net that blocks several of a call's names, the most specific is the one named."""
+        """G-50: if one net blocks several names of a call, its reason has the most specific one."""
         shut = Transition("never", ["q"], [], ["rm", "bash"])
         made = net("n", shut, marking={"q": 0}, call_names=named("rm", "bash"))
         expected = "Tool 'rm' is not available in the current state."
         assert await reason(create_gate_manager([made]), "bash") == expected
 
     async def test_each_net_and_name_is_pending(self) -> None:
-        """G-50: pending entries are made once a net and name."""
+        """G-50: pending entries are made once per net and name."""
         gate = manager(
             "map bash.command lint as lint\nrequire lint before test\nrequire bash before lint"
         )
@@ -51,7 +51,7 @@ class TestManyNames:
         ]
 
     async def test_asked_once_a_name(self) -> None:
-        """G-50: one net that gates two names of a call by hand asks for each."""
+        """G-50: a hand-built net that gates two names of a call asks for each."""
         operator = Operator()
         gate = create_gate_manager(
             [
@@ -79,7 +79,7 @@ class TestManyNames:
         assert markings(gate) == {"n": {"budget": 1}}
 
     async def test_two_names_spend_two(self) -> None:
-        """G-50: where there are tokens for both names, both fire."""
+        """G-50: if there are tokens for both names, both fire."""
         spend = Transition("spend", ["budget"], [], ["rm", "cp"])
         gate = create_gate_manager(
             [net("n", spend, marking={"budget": 2}, call_names=named("rm", "cp", "bash"))]
@@ -97,7 +97,7 @@ class TestManyNames:
         ],
     )
     def test_joint_verdict(self, names: tuple[str, ...], kind: str, deciding: str) -> None:
-        """G-50: blocked over gated over free over abstain; the most specific name that decides speaks."""
+        """G-50: precedence is blocked, gated, free, abstain; the deciding name is reported."""
         made = net(
             "n",
             tool("x"),
@@ -110,7 +110,7 @@ class TestManyNames:
         assert (verdict.kind, verdict.tool) == (kind, deciding)
 
     async def test_mapper_gives_the_only_name(self) -> None:
-        """G-50: with a hand-written mapper only its name counts for that net."""
+        """G-50: with a hand-written mapper, only its name counts for that net."""
         mapped = net("m", tool("bash", type="manual"), tool_mapper=lambda _: "git-commit")
         plain = net("p", Transition("t", ["p"], [], ["bash"]))
         gate = create_gate_manager([mapped, plain])
@@ -120,7 +120,7 @@ class TestManyNames:
         assert decision.names == ("git-commit", "bash")
 
     async def test_names_are_computed_once(self) -> None:
-        """Nets that share a function of names share its work."""
+        """Nets that share a names function call it once."""
         asked: list[str] = []
 
         def call_names(seen: ToolCall) -> list[str]:
@@ -132,7 +132,7 @@ class TestManyNames:
         assert asked == ["1"]
 
     async def test_active_order_across_functions(self) -> None:
-        """G-11: nets with different functions of names are heard in active order all the same."""
+        """G-11: nets with different names functions are judged in active order."""
         shut = Transition("never", ["q"], [], ["x"])
         nets = [
             define_skill_net(

@@ -1,4 +1,4 @@
-"""The gate beside an oracle that evaluates every net step by step."""
+"""The gate compared with an oracle that evaluates every net step by step."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ History = list[Event]
 
 @pytest.fixture(autouse=True, scope="module")
 def _quiet() -> Iterator[None]:
-    """Callbacks raise here by the thousand."""
+    """Disable logging: callbacks raise here by the thousand."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
 
 
 def any_history(random: Random, twice: Twice) -> History:
-    """Calls, results, switches, modes and replays; while a person is asked, more of the same."""
+    """Return calls, results, switches, modes and replays, some of them during a request."""
     keys = sorted(twice.plain)
 
     def some_call(*, asks: bool, nested: bool, tool: str) -> Event:
-        # Mostly an id of its own, now and then one that is or was another's.
+        # Mostly a new id, sometimes one that another call has or had.
         number = random.choice([*[None] * 6, 0, 1])
         answers = random.choices([*[True] * 8, False, "raise", "junk", "edit"], k=3) if asks else None
         meanwhile: History = []
@@ -56,7 +56,7 @@ def any_history(random: Random, twice: Twice) -> History:
         return ("call", tool, number, value, answers, meanwhile, edited)
 
     def any_event(waiting: str | None = None) -> Event:
-        """One event; `waiting` is the tool of a call that waits for an answer meanwhile."""
+        """Return one event; `waiting` is the tool of a call that waits for an answer."""
         nested = waiting is not None
         kind = random.choices(
             ["ask", "call", "settle", "result", "switch", "mode", "replay"],
@@ -83,13 +83,13 @@ def any_history(random: Random, twice: Twice) -> History:
 
 
 def call_id(number: int | None, tool: str, made: list[tuple[str, str]]) -> str:
-    """The id of the next call, which is added to those made."""
+    """Return the id of the next call and add it to those made."""
     made.append((f"own-{len(made)}" if number is None else str(number), tool))
     return made[-1][0]
 
 
 class Side(Protocol):
-    """One of the two gates, with what happened to it."""
+    """One of the two gates with its log."""
 
     log: list[Any]
     heard: Counter[str]
@@ -98,7 +98,7 @@ class Side(Protocol):
 
 
 class Real:
-    """The gate that is tested."""
+    """The gate under test."""
 
     def __init__(self, twice: Twice, *, dynamic: bool, mode: str) -> None:
         nets = twice.real if dynamic else list(twice.real.values())
@@ -229,7 +229,7 @@ class Expected:
 
 
 def differ(twice: Twice, history: History, *, dynamic: bool, mode: str) -> Any:
-    """Let both live through a history; the first step that they decided or left differently."""
+    """Run a history on both sides and return the first difference."""
     real, expected = (side(twice, dynamic=dynamic, mode=mode) for side in (Real, Expected))
 
     async def live(side: Side) -> None:
@@ -245,7 +245,7 @@ def differ(twice: Twice, history: History, *, dynamic: bool, mode: str) -> Any:
 
 
 def agree(make: Callable[[Random], Twice], random: Random) -> None:
-    """Compare the two on nets and a history made at random; show the shortest history that tells."""
+    """Compare both on random nets and a random history; report the shortest differing history."""
     twice = make(random)
     how = {"dynamic": random.random() < 0.5, "mode": random.choice(["enforce", "enforce", "shadow"])}
     history = any_history(random, twice)
@@ -263,17 +263,17 @@ def agree(make: Callable[[Random], Twice], random: Random) -> None:
 
 
 class TestOracle:
-    """No history lets a call pass that a step-by-step evaluation of the nets forbids.
+    """No history makes the gate allow a call that a step-by-step evaluation of the nets forbids.
 
-    Statically and as a registry, enforcing and in shadow mode, both at random.
+    The nets are static or dynamic, in enforce or shadow mode, at random.
     """
 
     @pytest.mark.slow
     @given(st.randoms(use_true_random=True))
     @settings(max_examples=examples(100, usual=12), deadline=None)
     def test_hand_built_nets(self, random: Random) -> None:
-        """G-10 … G-17, G-20 … G-23, G-25, G-50, G-53, G-57 … G-59: every kind of transition, callbacks
-        that fail, and things that happen while a person is asked."""
+        """G-10 … G-17, G-20 … G-23, G-25, G-50, G-53, G-57 … G-59: all kinds of transitions, failing
+        callbacks, and events during a request."""
         for _ in range(20):
             agree(hand_built, random)
 
@@ -281,12 +281,12 @@ class TestOracle:
     @given(st.randoms(use_true_random=True))
     @settings(max_examples=examples(100, usual=12), deadline=None)
     def test_rules(self, random: Random) -> None:
-        """G-18, G-43, G-50, G-54, G-55: rules with maps, their exact reasons, duplicates included."""
+        """G-18, G-43, G-50, G-54, G-55: rules with maps and duplicates, with their exact reasons."""
         for _ in range(15):
             agree(compiled, random)
 
     def test_keys(self) -> None:
-        """G-43: what is compared goes by the same keys on both sides."""
+        """G-43: both sides use the same keys."""
         for seed in range(100):
             twice = compiled(Random(seed))
             assert list(twice.real) == list(twice.plain)

@@ -1,4 +1,4 @@
-"""Several people for one call, answers that are void, and answers with edits."""
+"""Several approvers of one call, void answers, and answers with edits."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from .support.ruled import Asker, approval, at, block, gate_of, granting, is_, n
 
 
 class TestSeveralPeople:
-    """A rule of N people wants N different names."""
+    """A rule for N people needs N different names."""
 
     async def test_all_tokens_at_once(self) -> None:
-        """G-15: N approvals fire N times and then the call, which leaves no token behind."""
+        """G-15: N approvals fire N times and then the call; no approval token remains."""
         decide = Asker(gate_of(approval(people=3)))
         decision = await decide("deploy", yes("ada", others=("grace", "mary")))
         assert [step.transition.name for step in decision.steps] == ["person"] * 3 + ["approve"]
@@ -51,7 +51,7 @@ class TestSeveralPeople:
         ],
     )
     async def test_too_few(self, answer: Any, did: str) -> None:
-        """G-13: fewer different names than the rule wants are a refusal that says how many there were."""
+        """G-13: too few different names are a refusal that says how many approved."""
         decide = Asker(gate_of(approval(people=2)))
         before = everything(decide.gate)
         decision = await decide("deploy", answer)
@@ -69,7 +69,7 @@ class TestSeveralPeople:
             assert decision.block is blocked
 
     async def test_tokens_without_a_rule(self) -> None:
-        """G-1: in a hand-built net the tokens say how many people it takes."""
+        """G-1: in a hand-built net, the tokens determine how many people must approve."""
         two = net(
             "two",
             Transition("go", ["p", "yes", "yes"], ["p"], ["x"]),
@@ -81,7 +81,7 @@ class TestSeveralPeople:
         assert (await decide("x", yes("ada", others=("grace",)))).outcome == "allow"
 
     async def test_more_tokens_later(self) -> None:
-        """G-58: one person's approval is not enough where meanwhile two are wanted."""
+        """G-58: one approval is not enough if two are needed by the time of the answer."""
         two = net(
             "two",
             Transition("go", ["p", "yes", "yes"], ["p"], ["x"]),
@@ -120,20 +120,20 @@ class TestSeveralPeople:
         assert everything(gate) == before
 
     async def test_shadow(self) -> None:
-        """G-57: shadow mode records that it would have asked, and moves as if all had approved."""
+        """G-57: shadow mode has the outcome `ask`, and moves as if all had approved."""
         gate = gate_of(approval(people=2), mode="shadow")
         decision = await gate.handle_tool_call(call("deploy"), Operator().context)
         assert (decision.outcome, len(decision.steps)) == ("ask", 3)
 
     async def test_history(self) -> None:
-        """G-25: in a replay the whole chain fires, and what is left is as before."""
+        """G-25: a replay fires the complete chain and leaves the marking as before."""
         gate = gate_of(approval(people=2))
         before = everything(gate)
         gate.replay(["deploy", "deploy"])
         assert everything(gate) == before
 
     def test_what_the_rule_says(self) -> None:
-        """G-13: a question says what its rule does about people, time, risk and grants."""
+        """G-13: a request has the people, time, risk and grants of its rule."""
         (built,) = nets_of(approval(people=2, within=90.0, risk="high", grants=False))
         request = ApprovalRequest(
             call("deploy"), "n", built, built.transitions[1], "deploy", (), {}, built.rule
@@ -149,14 +149,14 @@ class TestSeveralPeople:
         ("parts", "may"), [({}, True), ({"people": 2}, False), ({"grants": False}, False)]
     )
     async def test_may_grant(self, parts: dict[str, Any], may: bool) -> None:
-        """G-13: no grants in place of several people, or where the rule forbids them."""
+        """G-13: a rule for several people, or with `no grants`, allows no grants."""
         decide = Asker(gate_of(approval(**parts)))
         await decide("deploy", False)
         assert [request.may_grant for request in decide.asked] == [may]
 
 
 class TestMalformedAnswers:
-    """An answer whose parts are not what they should be lets nothing run."""
+    """A malformed answer blocks the call."""
 
     @pytest.mark.parametrize(
         "parts",
@@ -170,7 +170,7 @@ class TestMalformedAnswers:
         ],
     )
     async def test_blocked(self, parts: dict[str, Any]) -> None:
-        """G-59: the confirm failed, says the reason."""
+        """G-59: the reason says that confirm failed."""
         decide = Asker(gate_of(approval()))
         decision = await decide("deploy", ApprovalAnswer(True, **parts))
         assert decision.block
@@ -178,10 +178,10 @@ class TestMalformedAnswers:
 
 
 class TestEdits:
-    """What was approved is what runs."""
+    """The approved input is the one that runs."""
 
     async def test_earlier_answers_are_void(self) -> None:
-        """G-43: an edit by the second who is asked has the first asked about the edited call."""
+        """G-43: if the second approver edits, the first must approve the edited call."""
         decide = Asker(gate_of(approval(), approval(risk="high")))
         decision = await decide("deploy", yes("ada"), yes("grace", input={"env": "dev"}), yes("ada"))
         shown = [(request.risk, dict(request.call.input)) for request in decide.asked]
@@ -190,7 +190,7 @@ class TestEdits:
         assert [a.answer.by for a in decision.approvals] == ["grace", "ada"]
 
     async def test_what_several_decide(self) -> None:
-        """G-67: an edit by who decides alone leaves what others decide with them."""
+        """G-67: after an edit by a sole approver, the approvers of the other rule still decide."""
         alone, several = approval(when=is_("env", "prod")), approval(people=2, when=is_("env", "prod"))
         decide = Asker(gate_of(alone, several))
         decision = await decide("deploy", yes("ada", input={"env": "dev"}), yes("ada"), env="prod")
@@ -203,20 +203,20 @@ class TestEdits:
         assert (decision.outcome, decision.call.input) == ("allow", {"env": "dev"})
 
     async def test_nothing_edited(self) -> None:
-        """G-43: an answer that gives the same input back edits nothing, and no answer is void."""
+        """G-43: an answer with the same input is no edit and voids no answer."""
         decide = Asker(gate_of(approval(), approval(risk="high")))
         await decide("deploy", yes(), yes(input={"n": [1, True]}), n=[1, True])
         assert len(decide.asked) == 2
 
     async def test_true_is_not_one(self) -> None:
-        """G-43: 1 in place of `true` is an edit."""
+        """G-43: replacing `true` by 1 is an edit."""
         decide = Asker(gate_of(approval(), approval(risk="high")))
         decision = await decide("deploy", yes(), yes(input={"n": 1}), yes(), n=True)
         assert len(decide.asked) == 3
         assert type(decision.call.input["n"]) is int
 
     async def test_true_is_not_one_when_it_runs(self) -> None:
-        """G-30: a wrapped tool runs with the edited input, also where Python finds the two equal."""
+        """G-30: a wrapped tool runs with the edited input, even if Python considers both equal."""
         from .support.helpers import gate
 
         ran: list[object] = []
@@ -231,13 +231,13 @@ class TestEdits:
         assert [type(n) for n in ran] == [int]
 
     async def test_rules_that_differ_in_true_and_one(self) -> None:
-        """G-43: rules about 1 and about `true` are not the same rule."""
+        """G-43: rules about 1 and about `true` are not identical."""
         decide = Asker(gate_of(approval(when=is_("n", 1)), approval(when=is_("n", value=True))))
         await decide("deploy", True)
         assert len(decide.asked) == 2
 
     async def test_same_rule_twice(self) -> None:
-        """G-43: identical rules ask once, wherever they stand."""
+        """G-43: identical rules ask once, also from different lines."""
         decide = Asker(
             gate_of(approval(when=is_("n", 1), source=at(1)), approval(when=is_("n", 1), source=at(9)))
         )
@@ -245,7 +245,7 @@ class TestEdits:
         assert (decision.outcome, len(decide.asked)) == ("allow", 1)
 
     async def test_no_end_of_edits(self) -> None:
-        """G-59: answers that edit each other for ever block the call instead."""
+        """G-59: answers that keep editing each other block the call in the end."""
         count = iter(range(10**9))
         gate = gate_of(approval(), approval(risk="high"))
         context = GateContext(lambda _: yes(input={"n": next(count)}))
@@ -255,7 +255,7 @@ class TestEdits:
 
 
 class TestAgain:
-    """`again` makes everything that was shown void."""
+    """`again` voids all earlier answers."""
 
     async def test_all_answers_are_dropped(self) -> None:
         """G-58, G-75: the call is classified from the start, with the input that was chosen last."""
@@ -269,7 +269,7 @@ class TestAgain:
         assert len(decision.approvals) == 2
 
     async def test_the_last_edit_stays(self) -> None:
-        """G-75: who edits an edited call again is the one who chose it."""
+        """G-75: the latest editor of an edited call is its editor."""
         decide = Asker(gate_of(approval(), approval(risk="high")))
         first = ApprovalAnswer(False, again=True, by="ada", input={"n": 2})
         second = ApprovalAnswer(False, again=True, by="ben", input={"n": 3})
@@ -279,7 +279,7 @@ class TestAgain:
         assert (decision.call.input, decision.edited_by) == ({"n": 3}, "ben")
 
     async def test_an_edit_back_to_the_agents_input(self) -> None:
-        """G-75: who chooses the agent's own input takes the edit back; nothing says edited then."""
+        """G-75: editing back to the agent's own input removes the edit."""
         decide = Asker(gate_of(approval(), approval(risk="high")))
         there = ApprovalAnswer(False, again=True, by="ada", input={"n": 2})
         back = ApprovalAnswer(False, again=True, by="ben", input={"n": 1})
@@ -288,7 +288,7 @@ class TestAgain:
         assert (decision.call.input, decision.edited_by) == ({"n": 1}, None)
 
     async def test_what_a_callback_changes_in_the_edit(self) -> None:
-        """G-69: the edit in a request is a copy; changing it changes neither the call nor its origin."""
+        """G-69: the edit in a request is a copy; changing it affects neither call nor original."""
         gate, seen = gate_of(approval(), approval(risk="high")), []
 
         def confirm(request: ApprovalRequest) -> ApprovalAnswer:
@@ -303,7 +303,7 @@ class TestAgain:
         assert decision.call.input == {"n": 2}
 
     async def test_with_an_edit(self) -> None:
-        """G-58: an edit that comes with `again` is nobody's approval; all are asked about it."""
+        """G-58: an edit with `again` is no approval; all approvers are asked about it."""
         decide = Asker(gate_of(approval(), approval(risk="high")))
         again = ApprovalAnswer(True, again=True, by="ada", input={"n": 3})
         decision = await decide("deploy", yes(input={"n": 2}), again, yes(), yes(), n=1)
@@ -317,7 +317,7 @@ class TestAgain:
         assert decision.outcome == "allow"
 
     async def test_nets_of_now(self) -> None:
-        """G-58: a net that was switched on meanwhile blocks for its own reason."""
+        """G-58: a net that was switched on in between blocks with its own reason."""
         gate = registry(
             "require human-approval before deploy\nblock deploy", active=["approve-before-deploy"]
         )
@@ -330,7 +330,7 @@ class TestAgain:
         assert decision.reason == "deploy is blocked and cannot be called."
 
     async def test_shadow_mode_does_not_release(self) -> None:
-        """G-67: a call that waits is asked about again once the mode is shadow, and nothing else."""
+        """G-67: a waiting call is requested again after a switch to shadow mode."""
         gate = gate_of(approval())
         asked: list[ApprovalRequest] = []
 
@@ -344,7 +344,7 @@ class TestAgain:
         assert len(asked) == 2
 
     async def test_an_edit_in_shadow_mode(self) -> None:
-        """G-67: a call that came back edited is asked about, in shadow mode and with a grant too."""
+        """G-67: an edited call that comes back is requested even in shadow mode and with a grant."""
         gate = gate_of(approval())
         first, second = (asyncio.get_running_loop().create_future() for _ in range(2))
         questions = iter([first, second])
@@ -362,7 +362,7 @@ class TestAgain:
         assert (decision.outcome, decision.mode, decision.granted) == ("allow", "enforce", ())
 
     async def test_a_plain_answer_keeps_its_mode(self) -> None:
-        """G-57: without `again` a call is decided in the mode in which it was asked about."""
+        """G-57: without `again`, a call is decided in the mode of its request."""
         gate = gate_of(approval(), block("other"))
 
         def confirm(_: ApprovalRequest) -> bool:
@@ -372,14 +372,14 @@ class TestAgain:
         assert (await gate.handle_tool_call(call("deploy"), GateContext(confirm))).block
 
     async def test_one_net_alone(self) -> None:
-        """G-12: a single net asks again too."""
+        """G-12: a single net also asks again."""
         (one,) = nets_of(approval())
         operator = Operator(ApprovalAnswer(False, again=True), True)
         decision = await handle_tool_call(call("deploy"), operator.context, one, initial_state(one))
         assert (decision.outcome, len(operator.asked)) == ("allow", 2)
 
     async def test_for_ever(self) -> None:
-        """G-59: a confirm that never comes to an end does not stop the world."""
+        """G-59: a confirm that always answers `again` blocks in the end."""
         gate: GateManager = gate_of(approval())
         context = GateContext(lambda _: ApprovalAnswer(False, again=True))
         assert (await gate.handle_tool_call(call("deploy"), context)).block

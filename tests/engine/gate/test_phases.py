@@ -1,4 +1,4 @@
-"""Verdicts and the four phases."""
+"""Verdicts and the four phases of a decision."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ from .support.helpers import (
 
 
 class TestVerdicts:
-    """What one net says of a call."""
+    """The verdict of one net on a call."""
 
     def test_four_kinds(self) -> None:
-        """G-10: free, abstain, gated by the first enabled transition, else blocked."""
+        """G-10: free, abstain, gated by the first enabled transition, or else blocked."""
         gate = net(
             "n",
             Transition("closed", ["q"], [], ["x", "shut"]),
@@ -59,12 +59,12 @@ class TestVerdicts:
         assert [step.transition.name for step in found["x"].steps] == ["first"]
 
     def test_free_wins_over_covered(self) -> None:
-        """G-10: a free tool is free though a transition covers it too."""
+        """G-10: a free tool is free even if a transition covers it."""
         gate = create_gate_manager([net("n", Transition("t", ["p"], [], ["x"]), free_tools=["x"])])
         assert gate.classify(call("x"))[0].kind == "free"
 
     def test_classify_changes_nothing(self) -> None:
-        """G-10: classifying is pure."""
+        """G-10: classifying changes nothing."""
         gate = manager("limit x to 1 per session")
         before = everything(gate)
         assert gate.classify(call("x")) == gate.classify(call("x"))
@@ -79,13 +79,13 @@ class TestVerdicts:
             classify_nets(nets, states[:1], call("y"))
 
     def test_resolve_tool(self) -> None:
-        """G-1: a mapper gives the name a net knows a call by."""
+        """G-1: a mapper gives the name by which a net knows a call."""
         mapped = net("n", tool("rm"), tool_mapper=lambda c: str(c.input["command"]).split()[0])
         assert resolve_tool(mapped, call("bash", command="rm -rf x")) == "rm"
         assert resolve_tool(net("m", tool("rm")), call("bash")) == "bash"
 
     async def test_callbacks_are_told_everything(self) -> None:
-        """G-1: a validator and a hook get call, resolved name, transition and the net's own state."""
+        """G-1: a validator and a hook get the call, resolved name, transition and the net's state."""
         told: list[tuple[object, ...]] = []
 
         def note(*given: object) -> None:
@@ -107,7 +107,7 @@ class TestVerdicts:
 
 
 class TestComposition:
-    """Many nets, one decision."""
+    """Several nets, one decision."""
 
     async def test_first_block_speaks(self) -> None:
         """G-11: one blocked net rejects, and the first in active order gives the reason."""
@@ -118,7 +118,7 @@ class TestComposition:
         assert markings(gate)["limit-x-9"]["budget"] == 9
 
     async def test_nobody_objects(self) -> None:
-        """G-11: where all nets abstain or call it free, the call passes and nothing moves."""
+        """G-11: if all nets abstain or call it free, the call passes and nothing moves."""
         gate = create_gate_manager([net("n", tool("x"), free_tools=["ls"])])
         for name in ("ls", "unknown"):
             decision = await gate.handle_tool_call(call(name))
@@ -129,7 +129,7 @@ class TestComposition:
         assert await reason(create_gate_manager([]), "anything") is None
 
     async def test_block_names_its_rule(self) -> None:
-        """G-60: a block carries the net and the rule with its file and line."""
+        """G-60: a block has the net and the rule with its file and line."""
         decision = await manager("# why\nrequire lint before test").handle_tool_call(call("test"))
         assert decision.net == "require-lint-before-test"
         assert isinstance(decision.rule, SequenceRule)
@@ -138,16 +138,16 @@ class TestComposition:
 
 
 class TestManual:
-    """Approvals, in order."""
+    """Approvals and their order."""
 
     async def test_nobody_to_ask(self) -> None:
-        """G-13: without confirm a manual transition blocks."""
+        """G-13: without confirm, a manual transition blocks."""
         gate = create_gate_manager([net("n", tool("x", type="manual"))])
         decision = await gate.handle_tool_call(call("x"), GateContext())
         assert (decision.reason, decision.net) == ("x requires human approval.", "n")
 
     async def test_message(self) -> None:
-        """G-13: the question names tool, transition and net."""
+        """G-13: the request names tool, transition and net."""
         operator = Operator()
         gate = manager("require human-approval before deploy")
         assert not (await gate.handle_tool_call(call("deploy"), operator.context)).block
@@ -156,7 +156,7 @@ class TestManual:
         ]
 
     async def test_once_a_net_in_order(self) -> None:
-        """G-13: every gated net with a manual transition asks once, in active order."""
+        """G-13: each gated net with a manual transition asks once, in active order."""
         operator = Operator()
         gate = create_gate_manager(
             [net("a", tool("x", type="manual")), net("b", tool("x")), net("c", tool("x", type="manual"))]
@@ -166,7 +166,7 @@ class TestManual:
         assert [approval.net for approval in decision.approvals] == ["a", "c"]
 
     async def test_second_refuses(self) -> None:
-        """G-13: one refusal blocks, and the net that was approved has not fired."""
+        """G-13: one refusal blocks, and the net that was approved does not fire."""
         operator = Operator(True, False)
         gate = create_gate_manager(
             [
@@ -179,7 +179,7 @@ class TestManual:
         assert markings(gate)["a"] == {"p": 1}
 
     async def test_blocked_calls_do_not_ask(self) -> None:
-        """G-11: nobody is asked about a call that another net blocks anyway."""
+        """G-11: no request is made for a call that another net blocks."""
         operator = Operator()
         gate = manager("require human-approval before x\nblock x")
         assert (await gate.handle_tool_call(call("x"), operator.context)).block
@@ -187,10 +187,10 @@ class TestManual:
 
 
 class TestValidators:
-    """Phase 3."""
+    """Phase 3: validators."""
 
     async def test_after_approval(self) -> None:
-        """G-14: validators run after approvals and only then."""
+        """G-14: validators run only after the approvals."""
         validated: list[str] = []
         gate = create_gate_manager(
             [
@@ -207,7 +207,7 @@ class TestValidators:
         assert validated == ["x"]
 
     async def test_first_rejection_wins(self) -> None:
-        """G-14: the first rejection in active order gives the reason, and all meta is as before."""
+        """G-14: the first rejection in active order gives the reason, and all `meta` is restored."""
         gate = create_gate_manager(
             [
                 net("a", tool("x"), validate_tool_call=counting("n")),
@@ -220,7 +220,7 @@ class TestValidators:
         assert [state.meta for state in gate.states.values()] == [{}, {}, {}]
 
     async def test_later_ones_are_not_heard(self) -> None:
-        """G-14: after a rejection no other validator runs, and none runs for a net that gates nothing."""
+        """G-14: after a rejection no other validator runs; nets that do not gate never validate."""
         heard: list[str] = []
 
         def validator(name: str, answer: Rejection | None = None) -> Callable[..., Rejection | None]:
@@ -239,7 +239,7 @@ class TestValidators:
         assert heard == ["agrees", "rejects"]
 
     async def test_order_is_of_activation(self) -> None:
-        """G-14: the first rejection is that of the net activated first, not the one listed first."""
+        """G-14: the first rejection is that of the net activated first, not of the one listed first."""
         nets = {
             key: net(key, tool("x"), validate_tool_call=lambda *_, key=key: Rejection(f"{key} says no"))
             for key in ("a", "b")
@@ -251,7 +251,7 @@ class TestValidators:
         assert await reason(gate, "x") == "b says no"
 
     async def test_after_all_approvals(self) -> None:
-        """G-14: a validator of the first net waits for the approval of the last, and sees its edit."""
+        """G-14: the validator of the first net waits for the last approval and sees its edit."""
         seen: list[object] = []
         operator = Operator(ApprovalAnswer(approved=True, input={"env": "staging"}))
         gate = create_gate_manager(
@@ -265,14 +265,14 @@ class TestValidators:
         assert seen == ["asked", {"env": "staging"}]
 
     async def test_meta_stays_when_allowed(self) -> None:
-        """G-14: what validators wrote stays when the call is allowed."""
+        """G-14: the `meta` that validators wrote stays if the call is allowed."""
         gate = create_gate_manager([net("a", tool("x"), validate_tool_call=counting("n"))])
         await reason(gate, "x")
         await reason(gate, "x", "2")
         assert gate.states["a"].meta == {"n": 2}
 
     async def test_deep_changes_are_undone(self) -> None:
-        """G-14: a rejection also undoes changes inside what meta holds."""
+        """G-14: a rejection also undoes changes inside values of `meta`."""
 
         def validate(_call: ToolCall, _tool: str, _t: Transition, state: object) -> Rejection:
             state.meta["paths"].append("new")
@@ -285,10 +285,10 @@ class TestValidators:
 
 
 class TestCommit:
-    """Phase 4."""
+    """Phase 4: commit."""
 
     async def test_all_or_none(self) -> None:
-        """G-15: when one net's transition is gone at commit, no net has fired and meta is as before."""
+        """G-15: if one net's transition is gone at commit, no net fires and `meta` is restored."""
         gate: GateManager
 
         def take_the_token(*_: object) -> None:
@@ -307,7 +307,7 @@ class TestCommit:
         assert gate.states["a"].meta == {}
 
     async def test_fires_and_advances(self) -> None:
-        """G-15: a gated net fires, then its structural transitions run."""
+        """G-15: a gated net fires, then its structural transitions."""
         gate = create_gate_manager(
             [
                 net(
@@ -323,7 +323,7 @@ class TestCommit:
         assert [(s.net, s.transition.name, s.tool) for s in decision.steps] == [("n", "t", "x")]
 
     async def test_deferred_waits(self) -> None:
-        """G-15: a deferred transition is recorded under the call's id and nothing moves."""
+        """G-15: a deferred transition is recorded under the call's id, and nothing moves."""
         gate = manager("require a before b")
         await gate.handle_tool_call(call("a", "c7"))
         state = gate.states["require-a-before-b"]
@@ -331,7 +331,7 @@ class TestCommit:
         assert state.marking["ready"] == 1
 
     async def test_deferred_is_not_rechecked(self) -> None:
-        """G-15: a deferred transition that lost its token is recorded all the same, and dropped later."""
+        """G-15: a deferred transition that lost its token is still recorded, and dropped later."""
 
         def steal(_call: ToolCall, _tool: str, _t: Transition, state: object) -> None:
             state.marking = {"p": 0}
@@ -342,7 +342,7 @@ class TestCommit:
         assert [step.net for step in gate.handle_tool_result(result("x")).dropped] == ["n"]
 
     async def test_a_net_that_never_rests(self) -> None:
-        """G-61: a structural loop met at commit blocks the call, and nothing has fired."""
+        """G-61: a structural loop at commit blocks the call, and no net fires."""
         gate = create_gate_manager(
             [
                 net(
@@ -358,6 +358,6 @@ class TestCommit:
         assert everything(gate) == before
 
     def test_a_net_that_never_starts(self) -> None:
-        """G-61: a structural loop in the initial marking is an error at once."""
+        """G-61: a structural loop in the initial marking is an immediate error."""
         with pytest.raises(NetError, match="net 'grow'"):
             create_gate_manager([net("grow", Transition("loop", ["p"], ["p", "p"]))])

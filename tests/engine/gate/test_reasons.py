@@ -1,4 +1,4 @@
-"""The sentences the gate blocks with."""
+"""The reasons of blocked calls."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .support.helpers import call, manager, net, reason, succeed, tool
 
 
 class TestReasons:
-    """G-18: the exact sentences."""
+    """G-18: the exact reasons."""
 
     @pytest.mark.parametrize(
         ("rules", "calls", "blocked", "expected"),
@@ -23,7 +23,7 @@ class TestReasons:
         ],
     )
     async def test_rules(self, rules: str, calls: list[str], blocked: str, expected: str) -> None:
-        """G-18: each kind of rule has its sentence."""
+        """G-18: each kind of rule has its own sentence."""
         gate = manager(rules)
         for number, name in enumerate(calls):
             await succeed(gate, name, f"c{number}")
@@ -41,7 +41,7 @@ class TestReasons:
         ],
     )
     async def test_mapped(self, rules: str, calls: list[str], expected: str) -> None:
-        """G-18: a mapped call is blocked in the words of the rule, and the reason names call and rule."""
+        """G-18: the reason of a mapped call has the rule's sentence, the call and the rule's place."""
         gate = manager(f"map bash.note rm as rm\n{rules}", quote_calls=True)
         for number, name in enumerate(calls):
             await succeed(gate, name, f"c{number}")
@@ -61,7 +61,7 @@ class TestReasons:
         ],
     )
     async def test_simple_command(self, command: str, deed: str | None) -> None:
-        """G-18: of a shell command it is the simple one that the map met, short, safe and discreet."""
+        """G-18: for a shell command, it quotes the simple command that matched, secrets omitted."""
         gate = manager("map bash.command sudo as root\nblock root", quote_calls=True)
         found = await reason(gate, "bash", command=command) or ""
         deed = deed or f"bash: sudo rm {'long/' * 6} {'name ' * 8}…"
@@ -69,20 +69,20 @@ class TestReasons:
         assert len(found) < len("root is blocked and cannot be called (bash: ; <rules>:2).") + 81
 
     async def test_dotted(self) -> None:
-        """G-18: an action is named with its field; the tool's own name needs no more words."""
+        """G-18: an action is quoted with its field; the tool's own name needs no quote."""
         gate = manager("block git.push\nblock rm", quote_calls=True)
         expected = "git.push is blocked and cannot be called (git.action: push; <rules>:1)."
         assert await reason(gate, "git", action="push") == expected
         assert await reason(gate, "rm") == "rm is blocked and cannot be called."
 
     async def test_shell_field_of_another_name(self) -> None:
-        """G-18: a list of words is quoted as the command that says the same."""
+        """G-18: a list of words is quoted as the equivalent command."""
         gate = manager("map shell run.argv sudo as root\nblock root", quote_calls=True)
         expected = "root is blocked and cannot be called (run: sudo ls; <rules>:2)."
         assert await reason(gate, "run", argv=["sudo", "ls"]) == expected
 
     async def test_explained(self) -> None:
-        """G-18: `classify`, `explain` and shadow mode have the same reason as the decision."""
+        """G-18: `classify`, `explain` and shadow mode give the same reason as the decision."""
         gate = manager("map bash.command sudo as root\nblock root", quote_calls=True)
         made = call("bash", command="sudo ls")
         expected = "root is blocked and cannot be called (bash: sudo ls; <rules>:2)."
@@ -109,14 +109,14 @@ class TestBecause:
     async def test_rules(
         self, rules: str, calls: list[str], blocked: str, expected: str, text: str
     ) -> None:
-        """G-18: it stands behind a colon, and ends with one full stop."""
+        """G-18: it follows a colon and ends with one full stop."""
         gate = manager(f'{rules} because "{text}"')
         for number, name in enumerate(calls):
             await succeed(gate, name, f"c{number}", x=0)
         assert await reason(gate, blocked, x=0) == f"{expected}: untested code broke prod."
 
     async def test_mapped_and_unknown_condition(self) -> None:
-        """G-18, G-59: what the rule says comes first, then why it applies, then the call."""
+        """G-18, G-59: the rule's reason comes first, then why it applies, then the call."""
         rules = 'map bash.command sudo as root\nblock root when input.x = 1 because "never"'
         gate = manager(rules, quote_calls=True)
         assert await reason(gate, "bash", command="sudo ls") == (
@@ -125,7 +125,7 @@ class TestBecause:
         )
 
     async def test_replayed(self) -> None:
-        """G-62: a text in these words is known as a block in bare messages."""
+        """G-62: such a text is recognized as a block in plain messages."""
         gate = manager('map bash.command sudo as root\nblock root because "never"', quote_calls=True)
         made = call("bash", command="sudo ls")
         found = await reason(gate, "bash", command="sudo ls") or ""
@@ -136,7 +136,7 @@ class TestOthers:
     """G-18: numbers, and nets without a rule."""
 
     async def test_numbers_are_plain(self) -> None:
-        """G-18: the limit stands in the sentence as it was meant, without separators or zeros."""
+        """G-18: the limit is written without separators or leading zeros."""
         gate = manager("limit A to 0001000 per session")
         gate.states["limit-A-1000"].marking["budget"] = 0
         assert await reason(gate, "A") == "A has reached its limit of 1000 calls per session."
@@ -147,7 +147,7 @@ class TestOthers:
         assert await reason(gate, "x") == "Tool 'x' is not available in the current state."
 
     async def test_hand_built_and_mapped(self) -> None:
-        """G-18: it names the tool as the net knows it."""
+        """G-18: the reason has the name by which the net knows the tool."""
         made = net("n", tool("rm"), marking={"p": 0}, tool_mapper=lambda _: "rm")
         expected = "Tool 'rm' is not available in the current state."
         assert await reason(create_gate_manager([made]), "bash") == expected

@@ -1,4 +1,4 @@
-"""What a `confirm` callback does to the request it is given, and what runs."""
+"""Changes that a `confirm` callback makes to its request do not affect the call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def given() -> dict[str, Any]:
 
 
 def spoil(request: ApprovalRequest) -> None:
-    """Change every part of a request's input that can be changed."""
+    """Change every mutable part of a request's input."""
     value: Any = request.call.input
     value["to"][1]["b"] = "changed"
     value["to"].append("changed")
@@ -37,7 +37,7 @@ class TestTitleAndMessage:
 
     @pytest.mark.parametrize("is_async", [False, True])
     async def test_of_a_manager(self, is_async: bool) -> None:
-        """G-69: two positional parameters get the request's title and message."""
+        """G-69: two positional parameters receive the title and message of the request."""
         asked: list[tuple[str, str]] = []
 
         def confirm(title: str, message: str) -> bool:
@@ -59,7 +59,7 @@ class TestTitleAndMessage:
         ]
 
     async def test_of_one_net(self) -> None:
-        """G-69: also without a manager; a refusal refuses, and another second parameter is a default."""
+        """G-69: a single net supports this, too; an optional second parameter does not count."""
         (net,) = compile_rules(RULES).nets
         for confirm in (lambda title, message: False, lambda request, log=None: False):
             context = GateContext(confirm)
@@ -71,7 +71,7 @@ class TestCopy:
     """G-69: `confirm` gets a copy of the call."""
 
     async def test_a_managers_call(self) -> None:
-        """G-69: what the callback changes in the request's input does not run and is no edit."""
+        """G-69: changes to the request's input do not run and are no edit."""
         made = given()
 
         def confirm(request: ApprovalRequest) -> bool:
@@ -85,7 +85,7 @@ class TestCopy:
         assert decision.approvals[0].answer.input is None
 
     async def test_one_nets_call(self) -> None:
-        """G-69: the same for a net without a manager."""
+        """G-69: the same applies to a net without a manager."""
         (net,) = compile_rules(RULES).nets
 
         def confirm(request: ApprovalRequest) -> bool:
@@ -97,7 +97,7 @@ class TestCopy:
         assert decision.call.input == given()
 
     async def test_later(self) -> None:
-        """G-69: a request that a callback has kept changes nothing after its answer."""
+        """G-69: changing a kept request after its answer has no effect."""
         kept: list[ApprovalRequest] = []
 
         def confirm(request: ApprovalRequest) -> bool:
@@ -109,7 +109,7 @@ class TestCopy:
         assert decision.call.input == given()
 
     async def test_every_question_has_its_own(self) -> None:
-        """G-69: what one of several who are asked changes, the next one is not shown."""
+        """G-69: one approver's changes to the request are not shown to the next."""
         asked: list[dict[str, Any]] = []
 
         def confirm(request: ApprovalRequest) -> bool:
@@ -123,7 +123,7 @@ class TestCopy:
         assert "more" not in asked[1]
 
     async def test_an_edit_is_an_answers_input(self) -> None:
-        """G-69: another input runs by the answer, is recorded with it, and is the callers' no more."""
+        """G-69: an edit is the answer's input; it is recorded, and later changes to it have no effect."""
         answered = {"env": "dev", "to": ["b"]}
 
         def confirm(request: ApprovalRequest) -> ApprovalAnswer:
@@ -139,7 +139,7 @@ class TestCopy:
 
     @pytest.mark.parametrize("waits", [False, True])
     def test_a_wrapped_tool_runs_with_what_was_given(self, waits: bool) -> None:
-        """G-69: the tool itself gets the values of the call, whether or not the callback waits."""
+        """G-69: the tool gets the values of the call, whether or not the callback waits."""
         ran: list[dict[str, Any]] = []
 
         async def deploy(env: str, to: list[object]) -> str:
@@ -160,7 +160,7 @@ class TestCopy:
         assert ran == [{"env": "staging", "to": ["a"]}]
 
     async def test_what_cannot_be_copied_is_not_asked_about(self) -> None:
-        """G-59: a value that nobody can copy could change after the answer: the call is blocked."""
+        """G-59: a value that cannot be copied blocks the call, as it could change after the answer."""
 
         class Loose:
             def __deepcopy__(self, _memo: object) -> object:

@@ -1,4 +1,4 @@
-"""The names that calls get from the gate, and names that only look like those in the rules."""
+"""Names that the gate gives to calls, and names that only look like those in the rules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def gate(text: str, **options: object) -> GateManager:
 async def decide(
     manager: GateManager, tool: str, yes: bool | None = None, **fields: object
 ) -> GateDecision:
-    """Decide a call with a fresh id; `yes` answers whoever is asked, and nobody can be without it."""
+    """Decide a call with a fresh id; `yes` is the answer to requests, or None without an approver."""
     decide.calls += 1
     context = GateContext() if yes is None else GateContext(lambda _: yes)
     return await manager.handle_tool_call(ToolCall(f"c{decide.calls}", tool, fields), context)
@@ -50,7 +50,7 @@ def succeed(manager: GateManager, decision: GateDecision) -> None:
 
 class TestUnclear:
     async def test_is_a_name_like_any_other(self) -> None:
-        """G-64: rules on unclear block, limit and ask, with conditions."""
+        """G-64: rules about `unclear` can block, limit and ask, with conditions."""
         maps = "map bash.command rm as delete\nblock delete\n"
         manager = gate(f"{maps}block unclear when input.quiet = true")
         assert (await decide(manager, "bash", command=UNREAD, quiet=False)).outcome == "allow"
@@ -63,7 +63,7 @@ class TestUnclear:
         assert (await decide(manager, "bash", command="ls")).outcome == "allow"
 
     async def test_asks_by_the_implied_rule(self) -> None:
-        """G-64: a command that cannot be read waits for a person, and the decision says why."""
+        """G-64: an unreadable command needs approval by default, and the decision says why."""
         manager = gate("map bash.command rm as delete\nblock delete")
         alone = await decide(manager, "bash", command=UNREAD)
         assert alone.outcome == "block"
@@ -80,7 +80,7 @@ class TestUnclear:
         assert (await decide(manager, "bash", command="ls")).unclear is None
 
     async def test_is_in_explanations(self) -> None:
-        """The explanation of a call says that it is unclear, and why."""
+        """The explanation of an unclear call says why it is unclear."""
         manager = gate("map bash.command rm as delete\nblock delete")
         explained = manager.explain(ToolCall("c", "bash", {"command": UNREAD}))
         assert explained.outcome == "ask"
@@ -89,7 +89,7 @@ class TestUnclear:
 
     @pytest.mark.parametrize("mode", ["enforce", "shadow"])
     async def test_unlocks_nothing(self, mode: str) -> None:
-        """G-64: the success of an unclear call fulfils no `require`, by none of its names."""
+        """G-64: the success of an unclear call fulfils no `require`, under none of its names."""
         rules = (
             "map bash.command ./test as test\nallow unclear bash\nrequire test before deploy\n"
             "require bash before release\nlimit deploy to 1 per bash"
@@ -106,7 +106,7 @@ class TestUnclear:
         assert (await decide(manager, "release")).outcome == "allow"
 
     async def test_refills_nothing(self) -> None:
-        """G-64: an unclear call restores no budget."""
+        """G-64: an unclear call refills no limit."""
         manager = gate("map bash.command x as y\nlimit deploy to 1 per bash")
         await decide(manager, "deploy")
         succeed(manager, await decide(manager, "bash", command=UNREAD))
@@ -115,7 +115,7 @@ class TestUnclear:
         assert (await decide(manager, "deploy")).outcome == "allow"
 
     def test_unlocks_nothing_in_a_history(self) -> None:
-        """G-64: nor does one of a history that is replayed."""
+        """G-64: an unclear call in a replayed history unlocks nothing either."""
         manager = gate("map bash.command ./test as test\nrequire test before deploy")
         manager.replay([ReplayEntry("bash", {"command": "./test; $x"})])
         assert manager.states["require-test-before-deploy"].marking["gate"] == 0
@@ -123,7 +123,7 @@ class TestUnclear:
         assert manager.states["require-test-before-deploy"].marking["gate"] == 1
 
     async def test_is_never_covered_by_a_grant_of_names(self) -> None:
-        """A grant for calls of the same names covers no call that may do more than its names tell."""
+        """A grant by names covers no call that may do more than its names tell."""
         rules = "map bash.command ./deploy as deploy\nrequire human-approval before deploy\n"
         manager = gate(f"{rules}allow unclear bash")
         asked: list[ApprovalRequest] = []
@@ -142,7 +142,7 @@ class TestUnclear:
         assert [request.call.tool_call_id for request in asked] == ["g0", "g2", "g3"]
 
     async def test_is_no_tool(self) -> None:
-        """A tool really called so is judged as one, and passes as nothing else."""
+        """A tool called `unclear` is judged by the rules for that name and `anything-else`."""
         manager = gate("map bash.command rm as delete\nblock delete\nblock anything-else")
         decision = await decide(manager, "unclear", yes=True)
         assert decision.outcome == "block"
@@ -152,13 +152,13 @@ class TestUnclear:
 
 
 class TestAllowedUnclear:
-    """`allow unclear TOOL` beside other rules about what cannot be read."""
+    """`allow unclear TOOL` beside other rules about unreadable calls."""
 
     RISKY = "map {0}.command rm as delete\n"
     BOTH = f"{RISKY.format('bash')}{RISKY.format('sh')}block delete\nallow unclear bash\n"
 
     async def test_holds_for_its_tool_only(self) -> None:
-        """G-64: the implied rule stays for the other tool; the allowed call keeps its reason."""
+        """G-64: the implied rule stays for other tools; the allowed call keeps its reason."""
         manager = gate(self.BOTH)
         passed = await decide(manager, "bash", command=UNREAD)
         assert (passed.outcome, passed.names) == ("allow", ("bash",))
@@ -172,7 +172,7 @@ class TestAllowedUnclear:
         ["block unclear", "require human-approval before unclear", "limit unclear to 1 per session"],
     )
     async def test_gives_way_to_a_written_rule(self, rule: str, tool: str) -> None:
-        """G-64: a rule that names `unclear` is for all tools, whatever is allowed beside it."""
+        """G-64: a rule that names `unclear` applies to all tools despite `allow unclear`."""
         manager = gate(f"{self.BOTH}{rule}")
         first = await decide(manager, tool, command=UNREAD)
         assert "unclear" in first.names
@@ -183,7 +183,7 @@ class TestAllowedUnclear:
 class TestToolDefinitions:
     @pytest.mark.parametrize("name", ["unclear", "anything-else", "Unclear ", "ANYTHING-else"])
     def test_of_reserved_names_are_refused(self, name: str) -> None:
-        """G-64, G-66: wrapped tools, an agent's tools and an outside session's list say what to do."""
+        """G-64, G-66: tools with reserved names are refused, and the error says what to do."""
 
         @tool(name=name)
         async def run() -> str:
@@ -207,13 +207,13 @@ class TestAnythingElse:
 
     @pytest.mark.parametrize("tool", ["read", "bash", "slack", "deploy"])
     async def test_is_no_call_that_something_names(self, tool: str) -> None:
-        """G-66: a rule, a map or an action names a tool, whether or not it applies."""
+        """G-66: a tool is named by a rule, map or action, whether or not that applies."""
         decision = await decide(gate(self.RULES), tool, env="dev", command="ls", action="post")
         assert (decision.outcome, "anything-else" in decision.names) == ("allow", False)
 
     @pytest.mark.parametrize("tool", ["write", "anything-else", "delete_all", "unclear"])
     async def test_is_every_other(self, tool: str) -> None:
-        """G-66: `block anything-else` is a default deny, and says what it does not know."""
+        """G-66: `block anything-else` is a default deny, and the reason names the unknown tool."""
         manager = gate(self.RULES)
         decision = await decide(manager, tool)
         assert decision.outcome == "block"
@@ -224,7 +224,7 @@ class TestAnythingElse:
         assert manager.pass_at_once(ToolCall("p", tool)) is None
 
     async def test_may_ask_and_count(self) -> None:
-        """G-66: a default ask, and a limit for all together."""
+        """G-66: a default can also ask, or limit all such calls together."""
         manager = gate("require human-approval before anything-else\nlimit read to 1 per session")
         assert (await decide(manager, "write")).outcome == "block"
         assert (await decide(manager, "write", yes=True)).outcome == "allow"
@@ -234,7 +234,7 @@ class TestAnythingElse:
         assert outcomes == ["allow", "allow", "block"]
 
     async def test_is_by_the_active_nets(self) -> None:
-        """G-66: what a net names that is switched off is named by none."""
+        """G-66: only active nets count as naming a tool."""
         manager = create_gate_manager(
             registry=compile_rules("block anything-else\nlimit read to 9 per session").registry
         )
@@ -275,7 +275,7 @@ class TestAnythingElse:
         ],
     )
     async def test_is_less_once_more_is_named(self, default: str, more: str, left: bool) -> None:
-        """G-66: a net that is switched on takes what it names out of the rules on `anything-else`."""
+        """G-66: a net that is switched on takes its names out of the rules on `anything-else`."""
         rules = compile_rules(f"{default}\nlimit rm to 3 per session\n{more}").registry
         *first, added = rules
         manager = GateManager(registry=rules, active=first)
@@ -283,7 +283,7 @@ class TestAnythingElse:
         assert manager.loses_to(first[0]) == manager.loses_to("unknown") == ()
 
     async def test_is_still_what_a_strict_rule_names(self) -> None:
-        """A block could be switched off: what else is switched on beside it takes its calls away."""
+        """A net counts as taking calls from the default even if an active block names them too."""
         rules = compile_rules("block anything-else\nblock deploy\nlimit deploy to 5 per session").registry
         default, block, limit = rules
         manager = GateManager(registry=rules, active=(default, block))
@@ -292,7 +292,7 @@ class TestAnythingElse:
         assert (off.loses_to(limit), off.loses_to(limit, (default,))) == ((), (default,))
 
     async def test_is_less_by_a_net_of_any_name(self) -> None:
-        """What names a net's callback gives is not known: any call may be named."""
+        """The names of a net with a callback are unknown, so it may take any call."""
         net = define_skill_net(
             "own", places=("p",), transitions=(), initial_marking={"p": 1}, tool_mapper=lambda _: "x"
         )
@@ -301,7 +301,7 @@ class TestAnythingElse:
         assert manager.loses_to("own") == ("block-anything-else",)
 
     async def test_is_no_free_tool(self) -> None:
-        """G-66: the free list of a net names its tools, and so does a hand-written mapper's net."""
+        """G-66: a net's free tools count as named, and so does a tool that a mapper renames."""
         free = define_skill_net(
             "free", places=("p",), transitions=(), initial_marking={"p": 1}, free_tools=("look",)
         )
@@ -333,7 +333,7 @@ class TestFoldedNames:
     @pytest.mark.parametrize("tool", FOLDED)
     @pytest.mark.parametrize("rules", ["block deploy", "limit deploy to 1 per session\nblock deploy"])
     async def test_are_judged_as_the_rules_name(self, tool: str, rules: str) -> None:
-        """G-66: a name that folds to one in the rules without being it is blocked like it."""
+        """G-66: a name that only folds to one in the rules is blocked like that one."""
         manager = gate(rules)
         decision = await decide(manager, tool)
         assert decision.outcome == "block"
@@ -343,7 +343,7 @@ class TestFoldedNames:
 
     @pytest.mark.parametrize("tool", ["Bash", "BASH ", "b\u00adash"])
     async def test_are_looked_at_by_maps(self, tool: str) -> None:
-        """G-66: the maps of a tool hold for whatever folds to its name."""
+        """G-66: the maps of a tool apply to every name that folds to its name."""
         manager = gate("map bash.command rm as delete\nblock delete")
         decision = await decide(manager, tool, command="rm x")
         assert decision.outcome == "block"
@@ -351,13 +351,13 @@ class TestFoldedNames:
         assert (await decide(manager, tool, command=UNREAD)).unclear is not None
 
     async def test_are_told_apart_where_rules_do(self) -> None:
-        """A name that is in the rules itself is judged by it alone."""
+        """A name that itself is in the rules is judged only by that."""
         manager = gate("block deploy\nlimit Deploy to 1 per session")
         decision = await decide(manager, "Deploy")
         assert (decision.outcome, decision.judged_as) == ("allow", ())
 
     async def test_unlock_nothing(self) -> None:
-        """What only looks like a tool's name proves nothing by its success."""
+        """A name that only folds to a tool's name unlocks nothing by its success."""
         manager = gate("require test before deploy")
         succeed(manager, await decide(manager, "Test"))
         assert (await decide(manager, "deploy")).outcome == "block"
@@ -365,7 +365,7 @@ class TestFoldedNames:
         assert (await decide(manager, "deploy")).outcome == "allow"
 
     async def test_are_no_way_into_a_net_alone(self) -> None:
-        """G-12: one net by itself lets nothing pass that it does not know by its own name."""
+        """G-12: a single net allows no name that only folds to its own."""
         (net,) = compile_rules("limit deploy to 1 per session").nets
         call = ToolCall("c", "Deploy")
         decision = await handle_tool_call(call, GateContext(), net, initial_state(net))
@@ -373,5 +373,5 @@ class TestFoldedNames:
 
     @pytest.mark.parametrize("tool", ["deploys", "de ploy", "déploy", "deplоy"])
     async def test_are_not_merely_alike(self, tool: str) -> None:
-        """Other letters make another name."""
+        """Different letters make a different name."""
         assert (await decide(gate("block deploy"), tool)).judged_as == ()

@@ -29,10 +29,10 @@ from .support.helpers import (
 
 
 class TestResults:
-    """G-16: what a result does."""
+    """G-16: effects of a result."""
 
     def test_unknown_id(self) -> None:
-        """G-16: a result nobody waits for changes nothing."""
+        """G-16: a result of an unknown id changes nothing."""
         gate = manager("require a before b")
         before = everything(gate)
         record = gate.handle_tool_result(result("a"))
@@ -40,7 +40,7 @@ class TestResults:
         assert everything(gate) == before
 
     async def test_success_unlocks(self) -> None:
-        """G-16: success fires the deferred transition."""
+        """G-16: a success fires the deferred transition."""
         gate = manager("require a before b")
         await reason(gate, "a")
         record = gate.handle_tool_result(result("a"))
@@ -50,7 +50,7 @@ class TestResults:
         assert await reason(gate, "b", "2") is None
 
     async def test_error_drops(self) -> None:
-        """G-16: an error drops the pending entry and leaves the marking; a later success is too late."""
+        """G-16: an error drops the pending entry and keeps the marking; a later success is ignored."""
         gate = manager("require a before b")
         await reason(gate, "a")
         before = markings(gate)
@@ -60,7 +60,7 @@ class TestResults:
         assert markings(gate) == before
 
     async def test_not_enabled_any_more(self) -> None:
-        """G-16: of two calls that both succeed on one token, the second is dropped."""
+        """G-16: if two calls succeed on one token, the second is dropped."""
         gate = manager("require a before b")
         await reason(gate, "a", "1")
         await reason(gate, "a", "2")
@@ -69,7 +69,7 @@ class TestResults:
         assert markings(gate)["require-a-before-b"] == {"idle": 0, "ready": 0, "gate": 1}
 
     async def test_hook_comes_between(self) -> None:
-        """G-16: first the token moves, then the hook is called, then structural transitions run."""
+        """G-16: the token moves first, then the hook is called, then structural transitions fire."""
         seen: list[dict[str, int]] = []
         gate = create_gate_manager(
             [
@@ -88,7 +88,7 @@ class TestResults:
         assert markings(gate)["n"] == {"p": 0, "q": 0, "r": 1}
 
     async def test_hook_only_for_what_fires(self) -> None:
-        """G-16: no hook is called for a failed call or for what cannot fire any more."""
+        """G-16: no hook is called for a failed call or for one that cannot fire any more."""
         seen: list[str] = []
         once = Transition("t", ["p"], [], ["x"], deferred=True)
         gate = create_gate_manager(
@@ -101,7 +101,7 @@ class TestResults:
         assert seen == ["2"]
 
     async def test_inactive_nets_learn(self) -> None:
-        """G-17: a net that was switched off while the call ran still learns its outcome."""
+        """G-17: a net that was switched off while the call ran still gets its result."""
         gate = registry("require a before b")
         await reason(gate, "a")
         gate.remove_net("require-a-before-b")
@@ -109,7 +109,7 @@ class TestResults:
         assert markings(gate)["require-a-before-b"]["gate"] == 1
 
     async def test_hook_sees_the_calls_input(self) -> None:
-        """G-53: a deferred hook is told the input of the call, not of the result."""
+        """G-53: a deferred hook gets the input of the call, not of the result."""
         seen: list[object] = []
 
         def hook(called: ToolCall, _tool: str, _t: Transition, state: GateState) -> None:
@@ -123,7 +123,7 @@ class TestResults:
         assert gate.states["n"].meta == {"paths": ["/data"]}
 
     async def test_a_net_that_never_rests(self) -> None:
-        """G-61: a structural loop met by a result drops that net's part; others get the result."""
+        """G-61: a structural loop on a result drops that net's part; other nets get the result."""
         places = {"p": 1, "q": 0}
         deferred = Transition("x", ["p"], ["q"], ["x"], deferred=True)
         gate = create_gate_manager(
@@ -139,7 +139,7 @@ class TestResults:
 
 
 class TestRules:
-    """What the rules' nets do over a session."""
+    """The rules' nets over a session."""
 
     async def test_prerequisite_again(self) -> None:
         """G-54: A may be called again while B is already unlocked."""
@@ -150,7 +150,7 @@ class TestRules:
         assert await reason(gate, "b", "4") == "b requires a successful call to a first."
 
     async def test_limit_refills_on_success(self) -> None:
-        """G-55: a successful R restores the whole budget, a failed one nothing; R is never blocked."""
+        """G-55: a successful R restores the complete limit, a failed one nothing; R is never blocked."""
         gate = manager("limit a to 2 per r")
         await succeed(gate, "r", "0")
         for number in range(2):
@@ -163,7 +163,7 @@ class TestRules:
 
 
 class TestReplay:
-    """G-25: bringing nets to where a history left them."""
+    """G-25: moving nets to the end of a history."""
 
     def test_successes_fire(self) -> None:
         """G-25: names are successful calls; deferred transitions fire at once."""
@@ -173,7 +173,7 @@ class TestReplay:
         assert markings(gate)["limit-b-2"]["budget"] == 1
 
     def test_order_counts(self) -> None:
-        """G-25: entries are taken one after the other, so what came too early does nothing."""
+        """G-25: entries are applied in order, so a call that came too early has no effect."""
         gate = manager("require a before b\nrequire b before c")
         gate.replay(["b", "a"])
         assert markings(gate)["require-b-before-c"]["gate"] == 1
@@ -198,7 +198,7 @@ class TestReplay:
         assert markings(gate)["n"] == {"p": 0, "q": 0, "r": 0, "s": 1}
 
     def test_validators_are_not_asked(self) -> None:
-        """G-25: what happened was accepted then; a validator has no say in it."""
+        """G-25: validators are not called for a history."""
         gate = create_gate_manager(
             [net("n", Transition("t", ["p"], [], ["x"]), validate_tool_call=lambda *_: 1 // 0)]
         )
@@ -206,7 +206,7 @@ class TestReplay:
         assert markings(gate) == {"n": {"p": 0}}
 
     def test_each_active_net_by_its_own_name(self) -> None:
-        """G-25: a hand-written mapper gives the name by which its net is moved."""
+        """G-25: a hand-written mapper gives the name that moves its net."""
         spend = Transition("t", ["p"], [], ["rm"])
         nets = [
             net("mapped", spend, tool_mapper=lambda c: str(c.input.get("command", "none"))),
@@ -224,13 +224,13 @@ class TestReplay:
         assert everything(gate) == before
 
     def test_what_cannot_fire_is_skipped(self) -> None:
-        """G-25: a call that one net would refuse still moves the others."""
+        """G-25: a call that one net would block still moves the others."""
         gate = manager("block b\nlimit b to 2 per session\nrequire a before b")
         gate.replay(["b"])
         assert markings(gate)["limit-b-2"]["budget"] == 1
 
     def test_manual_ones_do_not_ask(self) -> None:
-        """G-25: what happened was approved then."""
+        """G-25: manual transitions fire without a request."""
         gate = create_gate_manager([net("n", Transition("t", ["p"], [], ["x"], type="manual"))])
         gate.replay(["x"])
         assert markings(gate) == {"n": {"p": 0}}
@@ -242,20 +242,20 @@ class TestReplay:
         assert markings(gate)["limit-a-2"]["budget"] == 2
 
     def test_names_from_input(self) -> None:
-        """G-25, G-50: an entry's input gives its names; hooks run."""
+        """G-25, G-50: an entry's names come from its input."""
         gate = manager("map bash.command lint as lint\nrequire lint before test")
         gate.replay([ReplayEntry("bash", {"command": "lint src"})])
         assert markings(gate)["require-lint-before-test"]["gate"] == 1
 
     def test_hook_runs(self) -> None:
-        """G-25: deferred hooks see the entry's input."""
+        """G-25: deferred hooks get the entry's input."""
         seen: list[object] = []
         made = net("n", tool("x", deferred=True), on_deferred_result=lambda c, *_: seen.append(c.input))
         create_gate_manager([made]).replay([ReplayEntry("x", {"path": "/a"}), "x"])
         assert seen == [{"path": "/a"}, {}]
 
     def test_failing_mapper_is_an_error(self) -> None:
-        """A history that cannot be read does not pass for an empty one."""
+        """A history with a failing mapper raises instead of being skipped."""
         gate = create_gate_manager([net("n", tool("x"), tool_mapper=lambda c: str(c.input["nope"]))])
         with pytest.raises(NetError, match="n: tool_mapper failed"):
             gate.replay(["x"])

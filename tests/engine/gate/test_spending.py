@@ -1,4 +1,4 @@
-"""Wrapped tools called all at once: what really ran, counted by the tools themselves."""
+"""Wrapped tools under many simultaneous calls; the tools themselves count their runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ TOOLS = ("pay", "review", "lint")
 
 @pytest.fixture(autouse=True, scope="module")
 def _quiet() -> Iterator[None]:
-    """Callbacks raise here by the hundred."""
+    """Disable logging: callbacks raise here by the hundred."""
     logging.disable(logging.CRITICAL)
     yield
     logging.disable(logging.NOTSET)
@@ -33,13 +33,13 @@ def _quiet() -> Iterator[None]:
 
 @dataclass
 class Shop:
-    """Tools that take their time, fail now and then, and write down when they ran and how it ended."""
+    """Tools that pause, sometimes fail, and record in a ledger when they ran and how it ended."""
 
     random: Random
     ledger: list[tuple[str, str]] = field(default_factory=list)
 
     async def pause(self) -> None:
-        """As many turns of the loop as it happens to take."""
+        """Wait a random number of turns of the event loop."""
         for _ in range(self.random.randrange(4)):
             await asyncio.sleep(0)
 
@@ -53,7 +53,7 @@ class Shop:
             except BaseException:
                 self.ledger.append(("failed", name))
                 raise
-            # A classifier below calls odd ones failures.
+            # The error classifier below counts odd results as failures.
             odd = self.random.random() < 0.15
             self.ledger.append(("failed" if odd else "worked", name))
             return "odd" if odd else "even"
@@ -75,7 +75,7 @@ class Shop:
 
 
 def nets_of(rules: str, shop: Shop) -> list[SkillNet]:
-    """The rules' nets, one of them with a validator, or all as they are."""
+    """The nets of the rules, sometimes one of them with a validator."""
     if shop.random.random() < 0.5:
         return list(compile_rules(rules).nets)
     first, *rest = compile_rules(rules).nets
@@ -83,7 +83,7 @@ def nets_of(rules: str, shop: Shop) -> list[SkillNet]:
 
 
 async def rush(session: GateSession[Mapping[str, Any]], random: Random, calls: int) -> None:
-    """Many calls at once from several agents, some of which give up while they wait."""
+    """Make many calls at once from several agents, some of which are cancelled."""
     switched = [key for key in session.manager.nets if key.startswith("approve-")]
 
     async def agent(names: list[str]) -> None:
@@ -105,7 +105,7 @@ async def rush(session: GateSession[Mapping[str, Any]], random: Random, calls: i
 
 
 def lived(rules: str, random: Random, calls: int = 24) -> list[tuple[str, str]]:
-    """The ledger of a day with the rules."""
+    """Return the ledger of a random run under the rules."""
     shop = Shop(random)
     nets = nets_of(rules, shop)
     gate = create_gate(
@@ -123,12 +123,12 @@ APPROVALS = ["", "require human-approval before pay", "require human-approval be
 
 
 class TestSpending:
-    """G-15, G-55, G-58: however calls overlap, no limit is overspent."""
+    """G-15, G-55, G-58: no limit is overspent, however calls overlap."""
 
     @given(st.randoms(use_true_random=True), st.integers(1, 5), st.sampled_from(APPROVALS))
     @settings(max_examples=examples(150), deadline=None)
     def test_per_session(self, random: Random, limit: int, approval: str) -> None:
-        """G-15, G-58: a tool runs at most as often as its limit, failed runs included."""
+        """G-15, G-58: a tool runs at most as often as its limit, including failed runs."""
         ledger = lived(f"limit pay to {limit} per session\n{approval}", random)
         assert ledger.count(("ran", "pay")) <= limit
 
@@ -136,7 +136,7 @@ class TestSpending:
     @given(st.randoms(use_true_random=True), st.integers(1, 3), st.sampled_from(APPROVALS))
     @settings(max_examples=examples(150), deadline=None)
     def test_per_action(self, random: Random, limit: int, approval: str) -> None:
-        """G-55: between two successes of the action it runs at most as often as its limit."""
+        """G-55: between two successes of the action, a tool runs at most as often as its limit."""
         left = limit
         for what, tool in lived(f"limit pay to {limit} per review\n{approval}", random, calls=40):
             if (what, tool) == ("worked", "review"):
@@ -149,7 +149,7 @@ class TestSpending:
     @given(st.randoms(use_true_random=True), st.sampled_from(APPROVALS))
     @settings(max_examples=examples(100), deadline=None)
     def test_after_a_success(self, random: Random, approval: str) -> None:
-        """G-16, G-54: every run needs a success of what it requires, since the run before it."""
+        """G-16, G-54: between two runs of a tool there is a success of what it requires."""
         unlocked = False
         for what, tool in lived(f"require lint before pay\n{approval}", random):
             if (what, tool) == ("worked", "lint"):
@@ -161,7 +161,7 @@ class TestSpending:
     @given(st.randoms(use_true_random=True), st.integers(1, 8), st.integers(1, 20))
     @settings(max_examples=examples(80), deadline=None)
     def test_and_all_of_it_can_be_spent(self, random: Random, limit: int, calls: int) -> None:
-        """G-15: where everybody agrees, exactly as many run as there is budget for."""
+        """G-15: if all requests are approved, exactly as many calls run as the limit allows."""
         shop = Shop(random)
 
         async def confirm(_request: object) -> bool:

@@ -1,4 +1,4 @@
-"""Nets that time moves: sliding limits, and when their tokens came."""
+"""Nets that time moves: sliding limits and the arrival times of tokens."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ LIMIT = "limit-bash-2-per-1h"
 
 
 def sliding(clock: Clock, *more: Any, **options: Any) -> GateManager:
-    """At most two calls of `bash` in an hour."""
+    """At most two calls of `bash` per hour."""
     return gate_of(limit("bash", 2), *more, clock=clock, **options)
 
 
 def fresh_place(after: float = 10.0, **parts: Any) -> Any:
-    """A net whose `work`, once its result came, is `fresh` for some seconds, and `use` needs that."""
+    """A net that needs a recent success of `work` for `use`."""
     return net(
         "fresh",
         Transition("work", ["p"], ["p", "fresh"], ["work"], deferred=True),
@@ -46,10 +46,10 @@ def fresh_place(after: float = 10.0, **parts: Any) -> Any:
 
 
 class TestSlidingLimit:
-    """Uses come back one by one."""
+    """Uses return one by one."""
 
     async def test_uses_come_back(self) -> None:
-        """G-55: each use comes back so long after it was made, not all at once."""
+        """G-55: each use returns after its own window, not all at once."""
         clock = Clock()
         gate = sliding(clock)
         assert await reason(gate, "bash", "1") is None
@@ -64,7 +64,7 @@ class TestSlidingLimit:
         assert await reason(gate, "bash", "6") is None
 
     async def test_what_time_fired_is_told(self) -> None:
-        """G-63: the steps of a decision begin with what time had fired, and it says when."""
+        """G-63: a decision's steps begin with those that time fired, and it has the time."""
         clock = Clock()
         gate = sliding(clock)
         await reason(gate, "bash", "1")
@@ -78,7 +78,7 @@ class TestSlidingLimit:
         assert gate.states[LIMIT].since == {"spent": (clock.now,)}
 
     async def test_a_blocked_call_ages_nothing(self) -> None:
-        """G-11: what is blocked, by whatever net, changes nothing."""
+        """G-11: a blocked call does not age any net."""
         clock = Clock()
         gate = sliding(clock, block("bash"))
         gate.restore(
@@ -91,7 +91,7 @@ class TestSlidingLimit:
         assert (everything(gate), gate.states[LIMIT].since) == before
 
     async def test_validators_see_the_present(self) -> None:
-        """G-14: a validator sees the marking that the verdict rests on; a rejection puts it back."""
+        """G-14: a validator sees the aged marking; a rejection restores the former one."""
         seen: list[dict[str, int]] = []
         clock = Clock()
 
@@ -109,7 +109,7 @@ class TestSlidingLimit:
         assert markings(gate)["fresh"] == {"p": 1, "fresh": 2, "stale": 0}
 
     async def test_only_where_time_counts(self) -> None:
-        """G-10: the clock is not read for calls that no timed net knows; the decision has none."""
+        """G-10: for calls of no timed net, the clock is not read and the decision has no time."""
         clock = Clock()
         gate = sliding(clock, block("format"))
         decision = await gate.handle_tool_call(call("format"))
@@ -117,7 +117,7 @@ class TestSlidingLimit:
         assert (clock.reads, decision.clock) == (0, None)
 
     async def test_time_passes_while_a_person_thinks(self) -> None:
-        """G-58: after an answer the call is judged, and counted, at the time of then."""
+        """G-58: after an answer, the call is judged and counted at that time."""
         clock = Clock()
         gate = sliding(clock, approval("bash"))
 
@@ -130,7 +130,7 @@ class TestSlidingLimit:
         assert gate.states[LIMIT].since == {"spent": (clock.now,)}
 
     async def test_shadow(self) -> None:
-        """G-57: in shadow mode uses come back and are spent as well."""
+        """G-57: in shadow mode uses return and are spent, too."""
         clock = Clock()
         gate = sliding(clock, mode="shadow")
         outcomes: list[str] = []
@@ -141,10 +141,10 @@ class TestSlidingLimit:
 
 
 class TestResults:
-    """A result moves tokens at the time when it comes."""
+    """A result moves tokens at the time of its arrival."""
 
     async def test_arrivals_are_those_of_the_result(self) -> None:
-        """G-16: a token that a result brought is as old as the result, not as the call."""
+        """G-16: the age of a token that a result produced counts from the result, not the call."""
         clock = Clock()
         gate = create_gate_manager([fresh_place()], clock=clock)
         await gate.handle_tool_call(call("work", "1"))
@@ -157,7 +157,7 @@ class TestResults:
         assert [v.kind for v in gate.classify(call("use"))] == ["blocked"]
 
     async def test_time_goes_first(self) -> None:
-        """G-16: what was due before a result has fired before it, and is told."""
+        """G-16: transitions that were due before a result fire first and are reported."""
         clock = Clock()
         gate = create_gate_manager([fresh_place()], clock=clock)
         for number in "12":
@@ -170,7 +170,7 @@ class TestResults:
         assert gate.states["fresh"].marking == {"p": 1, "fresh": 1, "stale": 1}
 
     async def test_a_stale_token_is_gone(self) -> None:
-        """G-16: a deferred transition whose token has aged away meanwhile is dropped."""
+        """G-16: a deferred transition whose token has expired is dropped."""
         clock = Clock()
         late = net(
             "late",
@@ -186,7 +186,7 @@ class TestResults:
         assert markings(gate)["late"] == {"fresh": 1, "done": 0, "stale": 0}
 
     async def test_a_broken_clock_unlocks_nothing(self) -> None:
-        """G-59: a result whose time cannot be told fires nothing in a timed net."""
+        """G-59: without a valid time, a result fires nothing in a timed net."""
         clock = Clock()
         gate = create_gate_manager([fresh_place()], clock=clock)
         await gate.handle_tool_call(call("work"))
@@ -195,11 +195,11 @@ class TestResults:
 
 
 class TestClock:
-    """The time comes from outside, and may be wrong."""
+    """The time comes from outside and may be invalid."""
 
     @pytest.mark.parametrize("time", [nan, inf, -inf, None, "now"])
     async def test_no_time(self, time: Any) -> None:
-        """G-59: a clock that says no time blocks what depends on it, and nothing else."""
+        """G-59: an invalid time blocks calls that depend on it, and no others."""
         clock = Clock()
         gate = sliding(clock)
         clock.now = time
@@ -209,7 +209,7 @@ class TestClock:
         assert await reason(gate, "ls") is None
 
     async def test_a_clock_that_raises(self) -> None:
-        """G-59: so does one that raises."""
+        """G-59: a clock that raises also blocks them."""
 
         def broken() -> float:
             raise OSError("no clock")
@@ -218,7 +218,7 @@ class TestClock:
         assert await reason(gate, "bash") == f"{LIMIT}: clock failed: no clock"
 
     async def test_it_never_goes_back(self) -> None:
-        """G-55: a clock that was set back neither frees uses nor mixes up their order."""
+        """G-55: a clock that was set back neither frees uses nor changes their order."""
         clock = Clock()
         gate = sliding(clock)
         start = clock.now
@@ -230,10 +230,10 @@ class TestClock:
 
 
 class TestRestoring:
-    """A record says when tokens came."""
+    """Restoring the arrival times of tokens from a record."""
 
     async def test_where_a_record_says(self) -> None:
-        """G-63: a restored gate frees each use when the first one would have."""
+        """G-63: a restored gate has the same markings and arrival times as the first one."""
         clock = Clock()
         first = sliding(clock)
         for number in range(2):
@@ -247,7 +247,7 @@ class TestRestoring:
         assert second.states == first.states
 
     async def test_unknown_times_are_now(self) -> None:
-        """G-63: uses whose time nobody recorded come back no sooner than after the whole window."""
+        """G-63: uses with unknown times return only after the complete window."""
         clock = Clock()
         gate = sliding(clock)
         gate.restore(markings={LIMIT: {"ready": 1, "spent": 2}})
@@ -261,7 +261,7 @@ class TestRestoring:
         [{"nowhere": {"spent": (1.0,)}}, {LIMIT: {"nowhere": (1.0,)}}, {LIMIT: {"spent": (nan,)}}],
     )
     async def test_refused(self, since: Any) -> None:
-        """G-63: times for what is not here, or that are none, are refused, and nothing has changed."""
+        """G-63: invalid times, or times of unknown nets or places, are refused and change nothing."""
         gate = sliding(Clock())
         before = everything(gate)
         with pytest.raises(NetError):
@@ -269,7 +269,7 @@ class TestRestoring:
         assert everything(gate) == before
 
     async def test_tokens_from_the_start(self) -> None:
-        """G-63: tokens that a net starts with are as old as the gate."""
+        """G-63: the initial tokens of a net are as old as the gate."""
         clock = Clock()
         starts = net(
             "starts",
@@ -285,10 +285,10 @@ class TestRestoring:
 
 
 class TestElsewhere:
-    """Everything else that judges goes by the time too."""
+    """Every other function that judges calls considers time."""
 
     async def test_status(self) -> None:
-        """G-20, G-24: the status line and the prompt show where time has brought a net."""
+        """G-20, G-24: the status line and the prompt show the aged marking."""
         clock = Clock()
         gate = sliding(clock)
         for number in "12":
@@ -300,7 +300,7 @@ class TestElsewhere:
         assert "Available gated tools: bash" in gate.format_system_prompt()
 
     async def test_history(self) -> None:
-        """G-25: a history does not say when: its calls count as made now, and none comes back between."""
+        """G-25: a history has no times: its calls count as made now."""
         clock = Clock()
         gate = sliding(clock)
         gate.replay(["bash"] * 5)
@@ -308,7 +308,7 @@ class TestElsewhere:
         assert gate.states[LIMIT].since == {"spent": (clock.now,) * 2}
 
     async def test_explanation(self) -> None:
-        """G-60: the markings of an explanation are of now, and so is the way from them."""
+        """G-60: an explanation shows the aged markings and moves nothing."""
         clock = Clock()
         gate = sliding(clock, block("other"))
         for number in "12":
@@ -320,7 +320,7 @@ class TestElsewhere:
         assert gate.states[LIMIT].marking["spent"] == 2
 
     async def test_the_way_starts_now(self) -> None:
-        """G-60: what is proved for a blocked call starts where time has brought the nets."""
+        """G-60: the proved way starts from the aged markings."""
         clock = Clock()
         gate = gate_of(limit("go", 1), sequence_before_use(), clock=clock)
         await reason(gate, "go", "1")
@@ -331,7 +331,7 @@ class TestElsewhere:
         assert [made.names for made in way.calls] == [("go",), ("use",)]
 
     async def test_one_net_alone(self) -> None:
-        """G-12: a single net ages by the clock it is given."""
+        """G-12: a single net ages by the given clock."""
         (one,) = nets_of(limit("bash", 1))
         clock, state = Clock(), initial_state(one)
 
@@ -345,7 +345,7 @@ class TestElsewhere:
         assert [await blocked(), await blocked()] == [False, True]
 
     async def test_one_net_alone_and_results(self) -> None:
-        """G-12, G-16: and so does a result for it."""
+        """G-12, G-16: the result of a single net uses the clock, too."""
         one, clock = fresh_place(), Clock()
         state = initial_state(one)
         await handle_tool_call(call("work"), GateContext(), one, state, clock=clock)
@@ -354,7 +354,7 @@ class TestElsewhere:
         assert state.since == {"fresh": (clock.now,)}
 
     async def test_wrapped_tools(self) -> None:
-        """G-30: `create_gate` takes a clock."""
+        """G-30: `create_gate` accepts a clock."""
         clock = Clock()
         session = create_gate(nets_of(limit("f", 1)), clock=clock).wrap_tools({"f": lambda: 1})
         assert session.tools["f"]() == 1
@@ -369,7 +369,7 @@ def sequence_before_use() -> Any:
 
 
 async def test_undo_of_a_timed_use() -> None:
-    """A-40: a use that time will bring back is not also given back."""
+    """A-40: a use that was given back is not also returned by time."""
     from interlock.engine import ToolResult
 
     clock = Clock()

@@ -1,4 +1,4 @@
-"""What may happen while a person thinks."""
+"""Events that may happen while an approver decides."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from .support.helpers import (
 
 
 class TestAsking:
-    """Questions and answers."""
+    """Requests and answers."""
 
     async def test_identical_rules_ask_once(self) -> None:
-        """G-43: a person is asked once a call for identical rules, and the answer counts for all."""
+        """G-43: identical rules make one request per call, and its answer counts for all."""
         operator = Operator()
         gate = manager("require human-approval before x\n\nrequire human-approval before x")
         decision = await gate.handle_tool_call(call("x"), operator.context)
@@ -43,7 +43,7 @@ class TestAsking:
         assert [step.net for step in decision.steps] == ["approve-before-x", "approve-before-x#2"]
 
     async def test_request_has_everything(self) -> None:
-        """A request shows the call, all its names, the marking and the rule with its line."""
+        """A request has the call, all its names, the marking and the rule with its line."""
         operator = Operator()
         gate = manager("map bash.command deploy as deploy\nrequire human-approval before deploy")
         await gate.handle_tool_call(call("bash", command="deploy prod"), operator.context)
@@ -57,7 +57,7 @@ class TestAsking:
         assert request.title == "Approve: deploy"
 
     async def test_refusal_with_reason(self) -> None:
-        """A person's reason goes to the model."""
+        """The reason of a refusal reaches the model."""
         gate = manager("require human-approval before x")
         operator = Operator(ApprovalAnswer(approved=False, reason="freeze until Monday", by="maria"))
         decision = await gate.handle_tool_call(call("x"), operator.context)
@@ -65,7 +65,7 @@ class TestAsking:
         assert decision.approvals[0].answer.by == "maria"
 
     async def test_async_confirm(self) -> None:
-        """Confirm may be async."""
+        """The confirm callback may be async."""
 
         async def confirm(_request: ApprovalRequest) -> bool:
             await asyncio.sleep(0)
@@ -79,7 +79,7 @@ class TestEditing:
     """An answer may change the input."""
 
     async def test_edited_input_runs(self) -> None:
-        """The decision carries the edited call, which is classified anew without asking again."""
+        """The decision has the edited call, which is classified again without another request."""
         operator = Operator(ApprovalAnswer(approved=True, input={"env": "staging"}))
         gate = manager("require human-approval before x")
         decision = await gate.handle_tool_call(call("x", env="prod"), operator.context)
@@ -88,14 +88,14 @@ class TestEditing:
         assert len(operator.asked) == 1
 
     async def test_edited_into_a_block(self) -> None:
-        """An edit that another net forbids is blocked in that net's words."""
+        """An edit that another net forbids is blocked with that net's reason."""
         operator = Operator(ApprovalAnswer(approved=True, input={"command": "rm x"}))
         gate = manager("map bash.command rm as delete\nblock delete\nrequire human-approval before bash")
         decision = await gate.handle_tool_call(call("bash", command="ls"), operator.context)
         assert decision.reason == "delete is blocked and cannot be called."
 
     async def test_edited_into_another_question(self) -> None:
-        """An edit that brings in another net asks for that one too."""
+        """An edit that concerns another net also needs that net's approval."""
         operator = Operator(ApprovalAnswer(approved=True, input={"command": "deploy"}), True)
         gate = manager(
             "map bash.command deploy as deploy\n"
@@ -116,14 +116,14 @@ class TestEditing:
         assert "confirm failed" in str(decision.reason)
 
     async def test_refused_edit_is_not_applied(self) -> None:
-        """A refusal leaves the call as it was."""
+        """A refusal does not change the input."""
         operator = Operator(ApprovalAnswer(approved=False, input={"env": "staging"}))
         gate = manager("require human-approval before x")
         decision = await gate.handle_tool_call(call("x", env="prod"), operator.context)
         assert decision.call.input == {"env": "prod"}
 
     async def test_what_was_read_is_what_runs(self) -> None:
-        """An input changed behind a person's back does not change what was approved."""
+        """Changing the given input during the request does not change what runs."""
         operator = Operator()
         shared: dict[str, object] = {"paths": ["a"]}
 
@@ -138,10 +138,10 @@ class TestEditing:
 
 
 class TestChangingMeanwhile:
-    """G-58: after an answer the call is classified again."""
+    """G-58: after an answer, the call is classified again."""
 
     async def test_state_changed(self) -> None:
-        """G-15, G-58: a token spent meanwhile blocks, and meta is as before."""
+        """G-15, G-58: a token spent during the request blocks, and `meta` is restored."""
         operator = Operator()
         gate = create_gate_manager(
             [
@@ -155,7 +155,7 @@ class TestChangingMeanwhile:
         assert gate.states["m"].meta == {}
 
     async def test_deferred_is_rechecked(self) -> None:
-        """G-58: a deferred transition that was spent meanwhile blocks the call too."""
+        """G-58: a deferred transition that lost its token during the request also blocks."""
         operator = Operator()
         gate = create_gate_manager(
             [net("m", Transition("go", ["p"], [], ["go"], type="manual", deferred=True))]
@@ -164,7 +164,7 @@ class TestChangingMeanwhile:
         assert (await gate.handle_tool_call(call("go"), operator.context)).block
 
     async def test_activated_meanwhile(self) -> None:
-        """G-58: a net switched on while a person thinks counts, in its own words."""
+        """G-58: a net that is switched on during the request blocks with its own reason."""
         operator = Operator()
         gate = registry("require human-approval before x\nblock x", active=["approve-before-x"])
         operator.before_answering = lambda: gate.add_net("block-x")
@@ -172,7 +172,7 @@ class TestChangingMeanwhile:
         assert decision.reason == "x is blocked and cannot be called."
 
     async def test_removed_meanwhile(self) -> None:
-        """G-58: a net switched off while a person thinks does not count and is left untouched."""
+        """G-58: a net that is switched off during the request does not count and does not move."""
         operator = Operator()
         gate = registry("require human-approval before x\nlimit x to 1 per session")
         operator.before_answering = lambda: gate.remove_net("limit-x-1")
@@ -182,7 +182,7 @@ class TestChangingMeanwhile:
         assert markings(gate)["limit-x-1"]["budget"] == 1
 
     async def test_new_question_meanwhile(self) -> None:
-        """G-58: an approval rule switched on meanwhile is asked about too."""
+        """G-58: an approval rule that is switched on during the request also asks."""
         operator = Operator(True, False)
         gate = registry(
             "require human-approval before x\n"
@@ -226,7 +226,7 @@ class TestIds:
     """G-53: one id, one call."""
 
     async def test_pending_id(self) -> None:
-        """G-53: the id of a call whose result is awaited is refused, and that call is not disturbed."""
+        """G-53: the id of a call that awaits its result is refused, and that call is unaffected."""
         gate = manager("require a before b")
         await reason(gate, "a", "c1")
         before = everything(gate)
@@ -234,7 +234,7 @@ class TestIds:
         assert everything(gate) == before
 
     async def test_waiting_id(self) -> None:
-        """G-53: the id of a call that waits for a person is refused, and free again afterwards."""
+        """G-53: the id of a call that waits for approval is refused, and free again afterwards."""
         desk = Desk()
         gate = manager("require human-approval before x")
         first = asyncio.create_task(gate.handle_tool_call(call("x"), GateContext(desk.confirm)))
@@ -246,7 +246,7 @@ class TestIds:
         assert await reason(gate, "free", "1") is None
 
     async def test_id_is_free_after_its_result(self) -> None:
-        """G-53: an id may come back once its call has ended."""
+        """G-53: an id may be used again after its call has ended."""
         gate = manager("require a before b")
         for _ in range(2):
             assert await reason(gate, "a", "c1") is None
@@ -280,7 +280,7 @@ class TestConcurrency:
         assert (await gate.handle_tool_call(call("x"), Operator().context)).outcome == "allow"
 
     async def test_budget_is_not_overspent(self) -> None:
-        """G-58, G-68: of many calls at once as many are asked about, and run, as the budget holds."""
+        """G-58, G-68: of many calls at once, as many are requested and run as the limit allows."""
         desk = Desk()
         gate = manager("require human-approval before x\nlimit x to 3 per session")
         calls = [
@@ -309,7 +309,7 @@ class TestConcurrency:
         assert sum(allowed) == 40
 
     async def test_unrelated_calls_pass(self) -> None:
-        """A call that waits holds up no other."""
+        """A waiting call does not delay other calls."""
         desk = Desk()
         gate = create_gate_manager([net("n", tool("x", type="manual"), tool("y"))])
         waiting = asyncio.create_task(gate.handle_tool_call(call("x"), GateContext(desk.confirm)))

@@ -1,4 +1,4 @@
-"""A host that freezes its agents and then waits with their calls, to be killed."""
+"""A host process that freezes its agents and waits with their calls, which the test kills."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""All agents frozen: every new call waits before it is judged, until the freeze is lifted."""
+"""A freeze of all agents: every new call waits undecided until the freeze is lifted."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ async def lifted(hub: Hub) -> None:
 async def call_that_waits(
     hub: Hub, call_id: str = "t1", tool: str = "test", session: str = "robin-1"
 ) -> asyncio.Task[CallAnswer]:
-    """A call that is recorded and that, many writes later, is not decided."""
+    """Make a call and check that it is recorded but still undecided after several writes."""
     task = asyncio.ensure_future(hub.call(session, call_id, tool, {}))
 
     async def made() -> bool:
@@ -63,7 +63,7 @@ async def call_that_waits(
 
 class TestNewCalls:
     async def test_of_an_external_agent_wait(self, hub: Hub) -> None:
-        """A call that no net restricts is not judged; it runs once the freeze is lifted."""
+        """A call that no net restricts is not decided during a freeze; it runs after the lift."""
         await opened(hub)
         await frozen(hub)
         task = await call_that_waits(hub)
@@ -73,7 +73,7 @@ class TestNewCalls:
         await check_fold(hub)
 
     async def test_of_a_hosted_agent_wait(self, hub: Hub, shop: Shop) -> None:
-        """Its tool does not run; nothing is lost, and the agent goes on afterwards."""
+        """The tool does not run during a freeze; after the lift, the agent continues."""
         await frozen(hub)
         events = hub.subscribe()
         session = await start(hub, shop, C(test={}), T("done"))
@@ -90,7 +90,7 @@ class TestNewCalls:
         await check(hub, session)
 
     async def test_in_shadow_mode_wait(self, hub: Hub) -> None:
-        """Shadow mode, in which everything runs, is frozen too."""
+        """A freeze also applies in shadow mode."""
         await opened(hub, mode="shadow")
         await frozen(hub)
         task = await call_that_waits(hub, "r1", "rm")
@@ -99,7 +99,7 @@ class TestNewCalls:
         assert (answer.outcome, answer.would) == ("allow", "block")
 
     async def test_that_a_grant_would_allow_wait(self, hub: Hub) -> None:
-        """A grant lets nothing pass while all agents are frozen, and is not used up."""
+        """A grant allows no call during a freeze and is not used up."""
         await opened(hub, "require human-approval before deploy")
         heard = hub.subscribe()
         first = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {}))
@@ -122,7 +122,7 @@ class TestNewCalls:
 
     @pytest.mark.slow
     async def test_of_a_subagent_wait(self, hub: Hub, shop: Shop) -> None:
-        """The calls of a session that another one has started are frozen with it."""
+        """The freeze also applies to the calls of subagents."""
         at_work, goes_on = asyncio.Event(), asyncio.Event()
 
         @tool
@@ -160,7 +160,7 @@ class TestNewCalls:
         await check(hub, session)
 
     async def test_of_a_session_that_begins_meanwhile(self, hub: Hub) -> None:
-        """A session opened while all is frozen says so in its record, and waits."""
+        """A session opened during a freeze records the freeze, and its calls wait."""
         await frozen(hub)
         heard = hub.subscribe()
         await opened(hub)
@@ -171,7 +171,7 @@ class TestNewCalls:
         assert (await task).outcome == "allow"
 
     async def test_can_be_taken_back(self, hub: Hub) -> None:
-        """An agent that gives up while it waits gets no allow, and is told that nothing ran."""
+        """A call that is withdrawn during a freeze is never allowed."""
         await opened(hub)
         await frozen(hub)
         task = await call_that_waits(hub)
@@ -184,7 +184,7 @@ class TestNewCalls:
 
 class TestRequests:
     async def test_an_approval_is_recorded_and_waits(self, hub: Hub) -> None:
-        """What operators approve meanwhile is in the record, and its call runs after the freeze."""
+        """An approval during a freeze is recorded, and its call runs after the lift."""
         await opened(hub, "require human-approval before deploy")
         heard = hub.subscribe()
         task = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {}))
@@ -200,7 +200,7 @@ class TestRequests:
         await check_fold(hub)
 
     async def test_calls_that_are_decided_run_on(self, hub: Hub) -> None:
-        """A result of a call that was allowed before the freeze is taken, and moves the nets."""
+        """The result of a call that was allowed before the freeze is accepted and moves the nets."""
         await opened(hub)
         assert (await hub.call("robin-1", "t1", "test", {})).outcome == "allow"
         await frozen(hub)
@@ -212,7 +212,7 @@ class TestRequests:
 
 class TestRecord:
     async def test_has_who_when_and_why(self, hub: Hub) -> None:
-        """Each session's record, the hub and the list of decisions say who froze it, when and why."""
+        """Each session's record, the hub and the list of decisions name operator, time and reason."""
         await opened(hub)
         heard = hub.subscribe()
         await frozen(hub)
@@ -237,7 +237,7 @@ class TestRecord:
 
     @pytest.mark.sqlite("the log's file")
     async def test_keeps_no_secret(self, hub: Hub) -> None:
-        """A reason is shown to everybody: what looks like a secret in it is masked at once."""
+        """All operators can see the reason, so secrets in it are masked at once."""
         await hub.freeze(by="maria", reason="password=hunter2horse was used")
         now = hub.current_freeze()
         assert now is not None
@@ -247,7 +247,7 @@ class TestRecord:
 
 class TestLift:
     async def test_takes_a_reason_and_a_name(self, hub: Hub) -> None:
-        """Without either nothing is lifted."""
+        """A freeze is not lifted without a reason and a name."""
         await frozen(hub)
         no_reason = await hub.lift_freeze(by="ben", reason="  ")
         assert (no_reason.ok, no_reason.needs_reason) == (False, True)
@@ -257,7 +257,7 @@ class TestLift:
 
     @pytest.mark.sqlite("the log's file")
     async def test_that_cannot_be_kept_lifts_nothing(self, hub: Hub) -> None:
-        """Where the lift cannot be written down the calls go on waiting, and the records say so."""
+        """If the lift cannot be written, the calls keep waiting and the sessions stay frozen."""
         await opened(hub)
         await frozen(hub)
         task = await call_that_waits(hub)
@@ -277,10 +277,10 @@ class TestLift:
 
 
 class TestOtherServers:
-    """A freeze that another server wrote into the log, and that was lifted here."""
+    """A freeze that another server wrote to the log and that was lifted here."""
 
     async def followed(self, hub: Hub) -> None:
-        """Take over a freeze of another server, and lift it here."""
+        """Take over a freeze of another server and lift it."""
         log = hub._live.freeze.log
         assert log is not None
         log.begin(FreezeRecord(by="omar", at=hub._journal.clock(), reason="elsewhere"))
@@ -289,7 +289,7 @@ class TestOtherServers:
         await lifted(hub)
 
     async def test_its_end_is_not_that_of_the_next(self, hub: Hub) -> None:
-        """A freeze begun while the log is read, which does not have it yet, stays in force."""
+        """A freeze that begins while the log is being read stays in force, though not in the log yet."""
         await opened(hub)
         await self.followed(hub)
         log = hub._live.freeze.log
@@ -317,7 +317,7 @@ class TestOtherServers:
         await check_fold(hub)
 
     async def test_one_that_is_not_kept_stays(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A freeze that the log could not take is lifted by nobody but people."""
+        """A freeze that could not be written to the log is lifted only by an operator."""
         await opened(hub)
         await self.followed(hub)
 
@@ -330,7 +330,7 @@ class TestOtherServers:
             with pytest.raises(JournalError, match="No space left"):
                 await hub.follow_freeze()
             assert hub.current_freeze() is not None
-        # Others see it as soon as it can be written.
+        # Other servers see it as soon as it can be written.
         await hub.follow_freeze()
         assert FreezeLog(hub.database, hub._journal.clock).read() == hub.current_freeze()
         await lifted(hub)
@@ -340,7 +340,7 @@ class TestOtherServers:
 
 class TestRestart:
     async def test_stays_frozen(self, tmp_path: Path) -> None:
-        """Another hub on the journal is frozen as this one was, and calls made again wait there."""
+        """Another hub on the journal is frozen as well, and repeated calls wait there."""
         hub = Hub.open(tmp_path / "hub.db")
         await opened(hub)
         await frozen(hub)
@@ -363,7 +363,7 @@ class TestRestart:
     @pytest.mark.parametrize("found", ["", "nonsense\n", '{"step": "lifted"}\n', "cut"])
     @pytest.mark.sqlite("the log's file")
     async def test_what_cannot_be_read_is_frozen(self, tmp_path: Path, found: str) -> None:
-        """A log that is damaged, or ends within a line, freezes; lifting it then works."""
+        """A damaged or truncated log counts as a freeze, which can be lifted."""
         hub = Hub.open(tmp_path / "hub.db")
         await frozen(hub)
         await lifted(hub)
@@ -383,7 +383,7 @@ class TestRestart:
     @pytest.mark.slow
     @pytest.mark.sqlite("another process opens the file")
     async def test_after_a_kill(self, tmp_path: Path) -> None:
-        """A host that is killed while frozen has run nothing; the next one is frozen, and lifts it."""
+        """A host killed during a freeze has run nothing; the next host is frozen and can lift it."""
         child = await asyncio.create_subprocess_exec(
             sys.executable,
             "-m",

@@ -37,7 +37,7 @@ from ..support.shop import RULES, Shop, bodies, start, until
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """No file can grow: every write past the present end fails as on a full disk."""
+    """Let no file grow: every write beyond the present end fails, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
     try:
@@ -48,7 +48,7 @@ def full_disk() -> Iterator[None]:
 
 class TestApproval:
     async def test_releases_the_call(self, hub: Hub, shop: Shop) -> None:
-        """An approved call runs, and the record names who approved it."""
+        """An approved call runs, and the record names its approver."""
         events = hub.subscribe()
         session = await start(hub, shop, C(test={}), C(deploy={"env": "prod"}), T("done"))
         await until(events, ApprovalRequested)
@@ -74,7 +74,7 @@ class TestApproval:
         assert told == "deploy was rejected by human review: not on Friday"
 
     async def test_is_durable_before_it_is_shown(self, hub: Hub, shop: Shop) -> None:
-        """Whoever hears of a request finds it in the journal's file."""
+        """A request is in the journal's file before it is published."""
         events = hub.subscribe()
         session = await start(hub, shop, C(test={}), C(deploy={}), T("done"))
         shown = await until(events, ApprovalRequested)
@@ -99,7 +99,7 @@ class TestApproval:
         assert seen == [("test", 1), ("deploy staging", 3)]
 
     async def test_first_answer_counts(self, hub: Hub, shop: Shop) -> None:
-        """Two operators at once: one decides, the other learns who did."""
+        """Of two simultaneous answers the first decides, and the second is told who decided."""
         events = hub.subscribe()
         session = await start(hub, shop, C(test={}), C(deploy={}), T("done"))
         await until(events, ApprovalRequested)
@@ -117,7 +117,7 @@ class TestApproval:
         assert len(bodies(hub, session, ApprovalDecided)) == 1
 
     async def test_interruption_withdraws_it(self, hub: Hub, shop: Shop) -> None:
-        """A-78: a message sent while a call waits skips the call, and the request is withdrawn."""
+        """A-78: a message sent while a call waits skips the call and withdraws the request."""
         events = hub.subscribe()
         session = await start(hub, shop, C(test={}), C(deploy={}), T("all right"))
         await until(events, ApprovalRequested)
@@ -133,14 +133,14 @@ class TestApproval:
         assert ("tool", "Skipped: user sent a new message", None) in texts
 
     async def test_interruption_while_the_answer_is_written(self, hub: Hub, shop: Shop) -> None:
-        """An answer under way ends the request; the interruption does not withdraw it a second time."""
+        """If the answer is being written, an interruption does not withdraw the request again."""
         events = hub.subscribe()
         session = await start(hub, shop, C(test={}), C(deploy={}), T("all right"))
         await until(events, ApprovalRequested)
         request = (await hub.approvals())[0].id
         deciding = asyncio.create_task(hub.decide(request, approved=True, by="maria"))
         await asyncio.sleep(0)
-        # The hub would record the message first, behind the answer: this one comes in between.
+        # The hub would record the message first, after the answer: this one comes in between.
         hub._live.get(session)[1].send("not now", by="ben")
         assert not (await deciding).ok
         await hub.wait(session)
@@ -150,7 +150,7 @@ class TestApproval:
         assert fold(await hub.recorded(session)) == await hub.session(session)
 
     async def test_interruption_while_a_decision_is_written(self, hub: Hub, shop: Shop) -> None:
-        """Whatever a message meets, an allowed call has a result and nothing stays pending."""
+        """At any moment of a message, an allowed call has a result and none stays pending."""
         events = hub.subscribe()
         session = await start(hub, shop, C(test={}), C(deploy={}), C(test={}), T("ok"), T("ok"))
         await until(events, ApprovalRequested)
@@ -165,14 +165,14 @@ class TestApproval:
         assert (await hub.session(session)).pending == []
 
     async def test_unknown_request(self, hub: Hub) -> None:
-        """Deciding what is not there says so."""
+        """Deciding an unknown request is refused with a message."""
         outcome = await hub.decide("nope", approved=True, by="maria")
         assert (outcome.ok, outcome.message) == (False, "This request is no longer open")
 
 
 class TestSwitches:
     async def test_net_off_and_on_again(self, hub: Hub, shop: Shop) -> None:
-        """A net switched off does not judge; switching is an event with the operator's name."""
+        """A net that is off does not judge; switching is recorded with the operator's name."""
         agent = Agent(
             ScriptedModel([C(rm={}), T("ok"), C(rm={}), T("ok")]), name="bot", tools=shop.tools()
         )
@@ -191,7 +191,7 @@ class TestSwitches:
         ]
 
     async def test_refused_switch_is_no_event(self, hub: Hub, shop: Shop) -> None:
-        """G-21: an unknown net and one that is already on change nothing."""
+        """G-21: switching an unknown net, or one that is already on, changes nothing."""
         session = await start(hub, shop, T("hi"))
         await hub.wait(session)
         assert (await hub.toggle_net(session, "nope", True, by="maria")).message.startswith(
@@ -201,7 +201,7 @@ class TestSwitches:
         assert bodies(hub, session, NetToggled) == []
 
     async def test_shadow_blocks_nothing_and_records(self, hub: Hub, shop: Shop) -> None:
-        """G-57: in shadow mode calls run at once and the record says what enforce would have done."""
+        """G-57: in shadow mode calls run at once, and the record has the outcome of enforce mode."""
         session = await start(hub, shop, C(deploy={}), C(test={}), C(deploy={}), T("ok"), mode="shadow")
         await hub.wait(session)
         assert shop.ran == ["deploy staging", "test", "deploy staging"]
@@ -213,7 +213,7 @@ class TestSwitches:
         ]
 
     async def test_mode_is_an_event(self, hub: Hub, shop: Shop) -> None:
-        """Switching the mode is recorded once; setting it to what it is, is not."""
+        """A change of mode is recorded once; setting the present mode is not recorded."""
         session = await start(hub, shop, T("hi"))
         await hub.set_mode(session, "shadow", by="maria", reason="a test")
         await hub.set_mode(session, "shadow", by="maria", reason="a test")
@@ -223,7 +223,7 @@ class TestSwitches:
 
 class TestRecord:
     async def test_fold_equals_the_gate(self, hub: Hub, shop: Shop) -> None:
-        """Markings, pending set and active nets of the live gate are the fold of the journal."""
+        """The fold of the journal equals the markings, pending calls and active nets of the gate."""
         events = hub.subscribe()
         session = await start(hub, shop, C(test={}), C(deploy={}), C(test={}, deploy={}), T("done"))
         await until(events, ApprovalRequested)
@@ -239,7 +239,7 @@ class TestRecord:
         assert folded == await hub.session(session)
 
     async def test_agents_crash_is_the_sessions_error(self, hub: Hub, shop: Shop) -> None:
-        """A tool or model that breaks ends its session; others go on."""
+        """An agent's exception fails its session; other sessions continue."""
 
         def crash(messages: object) -> Reply:
             raise RuntimeError("model fell over")
@@ -260,7 +260,7 @@ class TestRecord:
 @pytest.mark.sqlite("a disk that is full")
 class TestFullDisk:
     async def test_no_call_runs_unrecorded(self, hub: Hub, shop: Shop) -> None:
-        """What cannot be written does not run; with space again the session goes on."""
+        """A call that cannot be recorded does not run; with space again, the session continues."""
         events = hub.subscribe()
         session = await start(hub, shop, C(test={}), C(deploy={}), T("after"), T("again"))
         await until(events, ApprovalRequested)
@@ -304,7 +304,7 @@ class TestCrash:
     @pytest.mark.slow
     @pytest.mark.sqlite("another process opens the file")
     async def test_killed_host(self, tmp_path: Path) -> None:
-        """After `kill -9` amid a tool its decision is there, its outcome unknown and never run again."""
+        """After `kill -9` during a tool, its call has a decision but an unknown outcome."""
         database = tmp_path / "dead.db"
         died = await asyncio.create_subprocess_exec(sys.executable, "-c", DYING, str(database))
         assert await died.wait() == -signal.SIGKILL
@@ -323,7 +323,7 @@ class TestCrash:
 
 class TestSubscription:
     async def test_joins_text_nobody_has_read(self, hub: Hub, shop: Shop) -> None:
-        """A slow reader gets one piece of text where many words arrived."""
+        """A slow reader gets several pieces of text as one."""
         events = hub.subscribe()
         session = await start(hub, shop, T("one ", "two ", "three "))
         await hub.wait(session)
@@ -332,7 +332,7 @@ class TestSubscription:
         assert texts == ["one two three "]
 
     async def test_ends_with_the_hub(self, tmp_path: Path) -> None:
-        """Closing the hub ends every reader."""
+        """Closing the hub ends every subscription."""
         hub = Hub.open(tmp_path / "a.db")
         events = hub.subscribe()
         await hub.close()
@@ -344,7 +344,7 @@ class TestUninspectable:
         ("command", "clear"), [("deploy now", True), ("$(cat todo) && deploy now", False)]
     )
     async def test_operator_is_told(self, hub: Hub, command: str, clear: bool) -> None:
-        """G-51: a request whose command could not be read to its end says so, others do not."""
+        """G-51: only a request whose command could not be read completely says so."""
 
         async def shell(command: str) -> str:
             """Run."""
@@ -370,7 +370,7 @@ class TestUninspectable:
 
 class TestUsage:
     async def test_tokens_and_cost_add_up_in_the_record(self, hub: Hub, shop: Shop) -> None:
-        """What each model call cost is kept with its step, and the state has the sum (A-27)."""
+        """Tokens and cost of each model call are recorded with its step and summed up (A-27)."""
         paid = Usage(input=100, output=20, cached=60, cost=0.25)
         session = await start(hub, shop, replace(C(test={}), usage=paid), replace(T("done"), usage=paid))
         await hub.wait(session)

@@ -1,4 +1,4 @@
-"""A new session that begins in the middle of another."""
+"""A new session that begins at an event of another one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def bot(shop: Shop, *replies: Reply) -> Agent:
 
 
 async def worked(hub: Hub, shop: Shop) -> str:
-    """A session that tested, deployed twice, and was refused a third time."""
+    """A session with a test, two deploys and a third deploy that was blocked."""
     agent = bot(shop, C(test={}), C(deploy={}), C(test={}), C(deploy={}), C(deploy={}), T("done"))
     session = await hub.open_session(agent, SessionConfig(NETS, by="maria"))
     await hub.send(session, "ship it", by="maria")
@@ -41,7 +41,7 @@ async def worked(hub: Hub, shop: Shop) -> str:
 
 
 async def after(hub: Hub, session: str, kind: type, number: int) -> int:
-    """The number of the event after the `number`-th body of `kind` where its tool message is."""
+    """Return the number of the tool message that follows the `number`-th event of `kind`."""
     events = await hub.recorded(session)
     found = [e.seq for e in events if isinstance(e.body, kind)][number]
     return next(
@@ -53,7 +53,7 @@ async def after(hub: Hub, session: str, kind: type, number: int) -> int:
 
 class TestBranch:
     async def test_begins_where_the_other_was(self, hub: Hub, shop: Shop) -> None:
-        """A branch has the conversation and the markings of its moment, and goes its own way."""
+        """A branch has the conversation and markings of its event, and then diverges."""
         session = await worked(hub, shop)
         at = await after(hub, session, CallResult, 1)
         then = fold((await hub.recorded(session))[:at])
@@ -80,7 +80,7 @@ class TestBranch:
         assert shop.ran[-1] == "test"
 
     async def test_is_complete_on_its_own(self, hub: Hub, shop: Shop) -> None:
-        """The branch's own events fold to its state; no decision or result is claimed a second time."""
+        """The branch's events fold to its state and contain no decisions or results of the parent."""
         session = await worked(hub, shop)
         at = (await hub.recorded(session))[-2].seq
         branch = await hub.branch_session(session, at, bot(shop), SessionConfig(NETS))
@@ -99,7 +99,7 @@ class TestBranch:
         assert (line.kind, line.parent, line.parent_seq, line.calls) == ("branch", session, at, 0)
 
     async def test_gate_stands_there(self, hub: Hub, shop: Shop) -> None:
-        """G-63: the live gate of a branch has the budget that was left at its moment, not more."""
+        """G-63: the gate of a branch has the limit that was left at its event."""
         session = await worked(hub, shop)
         at = await after(hub, session, CallResult, 1)
         agent = bot(shop, C(deploy={}), C(test={}), C(deploy={}), C(test={}), C(deploy={}), T("done"))
@@ -134,7 +134,7 @@ class TestBranch:
         assert fold(await hub.recorded(branch)) == await hub.session(branch)
 
     async def test_switches(self, hub: Hub, shop: Shop) -> None:
-        """Active nets and mode are those of the moment, not the latest."""
+        """Active nets and mode are those of the event, not the latest."""
         session = await hub.open_session(bot(shop), SessionConfig(NETS, mode="shadow"))
         await hub.toggle_net(session, "limit-deploy-2", False, by="maria", reason="a test")
         await hub.set_mode(session, "enforce", by="maria")
@@ -146,7 +146,7 @@ class TestBranch:
         assert (await hub.session(session)).mode == "enforce"
 
     async def test_nets_must_fit(self, hub: Hub, shop: Shop) -> None:
-        """Other nets than the record's are refused unless they may have changed."""
+        """Nets that differ from the record's are refused unless nets="changed" is given."""
         session = await worked(hub, shop)
         at = await after(hub, session, CallResult, 0)
         others = {"limit-deploy-2": limit("deploy", 2)}
@@ -165,7 +165,7 @@ class TestBranch:
 
 class TestPoints:
     async def test_open_call(self, hub: Hub, shop: Shop) -> None:
-        """Where a call has no result the error names the calls and the nearest events that will do."""
+        """If a call has no result, the error names the call and the nearest possible events."""
         session = await worked(hub, shop)
         events = await hub.recorded(session)
         proposed = next(e for e in events if isinstance(e.body, MessageAdded) and e.body.calls)
@@ -182,7 +182,7 @@ class TestPoints:
             )
 
     async def test_waiting_call(self, hub: Hub, shop: Shop) -> None:
-        """While a person is asked, the moments before can be branched; the question stays where it is."""
+        """During a request, earlier events can be branched; the request stays with its session."""
         events = hub.subscribe()
         session = await start(hub, shop, C(test={}), C(deploy={}), T("done"))
         shown = await until(events, ApprovalRequested)
@@ -195,7 +195,7 @@ class TestPoints:
 
     @pytest.mark.parametrize("at", [-1, 0, 10_000])
     async def test_no_such_event(self, hub: Hub, shop: Shop, at: int) -> None:
-        """A number that the session does not have is answered with those it has."""
+        """For an invalid event number, the error names the range."""
         session = await hub.open_session(bot(shop), SessionConfig({}))
         with pytest.raises(BranchError, match=f"has events 1 to 1, not {at}") as caught:
             await hub.branch_session(session, at, bot(shop), SessionConfig({}))
@@ -204,7 +204,7 @@ class TestPoints:
 
 class TestWords:
     def test_origin(self) -> None:
-        """Where a branch comes from is in its headline, its changes and its transcript."""
+        """The origin of a branch is in its headline, changes and transcript."""
         net = limit("deploy", 2)
         spent = {net.name: {"idle": 0, "ready": 1, "budget": 1}}
         body = opening(net, kind="branch", parent="s0", parent_seq=7, markings=spent)
@@ -223,7 +223,7 @@ class TestWords:
         "markings", [{"limit-deploy-2": {"ready": 1}}, {"other": {}}], ids=["places", "net"]
     )
     def test_marking_that_does_not_fit(self, markings: dict[str, dict[str, int]]) -> None:
-        """A marking of other places, or of a net that is not there, cannot be folded."""
+        """A marking with other places or of an unknown net cannot be folded."""
         body = opening(limit("deploy", 2), markings=markings)
         assert isinstance(body, SessionOpened)
         with pytest.raises(FoldError, match=r"the marking of net '.*' does not fit it"):

@@ -1,4 +1,4 @@
-"""Call ids that an agent elsewhere uses again (G-76)."""
+"""Call ids that an external agent reuses (G-76)."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ ID = "robin-1"
 
 
 async def decided(hub: Hub) -> list[tuple[str, str]]:
-    """The recorded decisions on calls: id and outcome."""
+    """Return the id and outcome of each recorded decision."""
     bodies = [event.body for event in await hub.recorded(ID)]
     return [(body.call_id, body.outcome) for body in bodies if isinstance(body, CallDecided)]
 
 
 class TestSameId:
     async def test_while_it_has_no_result(self, hub: Hub) -> None:
-        """The recorded answer is repeated, and nothing is used up."""
+        """Without a result, the recorded answer is repeated and no limit is used."""
         await opened(hub, ONCE)
         assert (await hub.call(ID, "c7", "push", {})).outcome == "allow"
         again = await hub.call(ID, "c7", "push", {})
@@ -34,7 +34,7 @@ class TestSameId:
         assert await decided(hub) == [("c7", "allow")]
 
     async def test_once_it_has_one(self, hub: Hub) -> None:
-        """It is judged as another call: the use of a limit serves one run."""
+        """With a result, the id stands for another call, which is judged again."""
         await opened(hub, ONCE)
         await hub.call(ID, "c7", "push", {})
         await hub.result(ID, "c7", output="done", is_error=False)
@@ -45,7 +45,7 @@ class TestSameId:
         assert (state.calls["c7"].status, state.calls["c7#2"].status) == ("done", "blocked")
 
     async def test_another_call_under_it(self, hub: Hub) -> None:
-        """Who numbers calls anew may use the id for another tool and input, once it is free."""
+        """An id that is free again may be used for another tool and input."""
         await opened(hub, ONCE)
         await hub.call(ID, "c1", "push", {})
         with pytest.raises(CallIdUsed):
@@ -58,14 +58,14 @@ class TestSameId:
         assert outputs == {"c1": "done", "c1#2": "three", "c1#3": None}
 
     async def test_after_the_turn(self, hub: Hub) -> None:
-        """A call whose turn ended without a result is over, too."""
+        """A call whose turn ended without a result also frees its id."""
         await opened(hub, ONCE)
         await hub.call(ID, "c7", "push", {})
         await hub.end_turn(ID)
         assert (await hub.call(ID, "c7", "push", {})).outcome == "block"
 
     async def test_through_a_restart(self, hub: Hub) -> None:
-        """The record keeps both calls apart, for whoever goes on with it."""
+        """The record keeps the calls apart, also after a resume."""
         await opened(hub, ONCE)
         await hub.call(ID, "c7", "test", {})
         await hub.result(ID, "c7", output="one", is_error=False)
@@ -79,7 +79,7 @@ class TestSameId:
         assert [i for i, _ in await decided(hub)] == ["c7", "c7#2", "c7#3"]
 
     async def test_an_id_that_was_made_up_here(self, hub: Hub) -> None:
-        """An agent that calls under `c7#2` itself gets no answer that was for another call."""
+        """An agent that uses `c7#2` itself does not get the answer of the call recorded under that id."""
         await opened(hub, ONCE)
         await hub.call(ID, "c7", "push", {})
         await hub.result(ID, "c7", output="one", is_error=False)
@@ -89,7 +89,7 @@ class TestSameId:
         assert [i for i, _ in await decided(hub)] == ["c7", "c7#2", "c7#2#2"]
 
     async def test_a_result_that_is_being_recorded(self, hub: Hub) -> None:
-        """Whoever sends a result and the next call at once gets no second use of the first answer."""
+        """A simultaneous result and call under one id do not reuse the first answer."""
         await opened(hub, ONCE)
         await hub.call(ID, "c7", "push", {})
         _, again = await asyncio.gather(
@@ -100,7 +100,7 @@ class TestSameId:
 
 class TestOverSockets:
     async def test_one_approval_serves_one_run(self, tmp_path: Path) -> None:
-        """The second call under an approved id is in front of a person again, with its own id."""
+        """A second call under an approved id needs its own approval and has its own recorded id."""
         async with (
             served(tmp_path, rules=ASK) as server,
             server.agent_client() as client,

@@ -1,4 +1,4 @@
-"""Compacting under the hub: the record, the state, what a resumed or branched session sends."""
+"""Compaction under the hub: the record, the state, and prompts of resumed or branched sessions."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ STEPS = (C(test={}, rm={}), T("tested"))
 
 
 async def worked(hub: Hub, agent: Agent) -> str:
-    """A session whose first turn is over: a call that ran, one that was blocked, an answer."""
+    """A session with one completed turn: a call that ran, a blocked one and an answer."""
     session = await hub.open_session(agent, SessionConfig(REGISTRY))
     await hub.send(session, "go", by="maria")
     await hub.wait(session)
@@ -50,7 +50,7 @@ def statuses(hub: Hub, session: str) -> list[str]:
 
 
 class Held:
-    """A model whose reply waits until it is let go."""
+    """A model whose reply waits until it is released."""
 
     name = "held"
 
@@ -67,7 +67,7 @@ class Held:
 
 class TestRecord:
     async def test_outcome_and_message(self, hub: Hub, shop: Shop) -> None:
-        """Section 9: the summary is a message of the record that says who wanted it and what is kept."""
+        """Section 9: the summary is a recorded message with its operator and the kept messages."""
         session = await worked(hub, bot(shop, *STEPS, T("It was tested.")))
         outcome = await hub.compact(session, by="ben", keep_last=1)
         assert (outcome.ok, outcome.message) == (
@@ -89,7 +89,7 @@ class TestRecord:
         await check(hub, session)
 
     async def test_state_and_words(self, hub: Hub, shop: Shop) -> None:
-        """Section 9: the transcript has a summary among its entries, and a replay says what it did."""
+        """Section 9: the transcript contains the summary, and a replay describes it."""
         session = await worked(hub, bot(shop, *STEPS, T("It was tested.")))
         before = list((await hub.session(session)).transcript)
         await hub.compact(session, by="ben", keep_last=1)
@@ -106,7 +106,7 @@ class TestRecord:
         ]
 
     async def test_the_nets_stay(self, hub: Hub, shop: Shop) -> None:
-        """Section 9: what a call has unlocked stays unlocked, what is blocked stays blocked."""
+        """Section 9: compaction does not change the nets."""
         agent = bot(shop, *STEPS, T("S"), C(rm={}), T("no"))
         session = await worked(hub, agent)
         before = dict((await hub.session(session)).nets)
@@ -121,7 +121,7 @@ class TestRecord:
 
 class TestRefusing:
     async def test_nothing_to_compact(self, hub: Hub, shop: Shop) -> None:
-        """Section 9: a short conversation is left alone, in the record too."""
+        """Section 9: a short conversation is not compacted, and nothing is recorded."""
         session = await start(hub, shop, T("hi"))
         await hub.wait(session)
         events = len(await hub.recorded(session))
@@ -130,7 +130,7 @@ class TestRefusing:
         assert len(await hub.recorded(session)) == events
 
     async def test_a_failed_reply(self, hub: Hub, shop: Shop) -> None:
-        """Section 9: a model that fails changes nothing; the session rests and is not failed."""
+        """Section 9: if the model fails, nothing changes and the session is idle, not failed."""
         session = await worked(hub, bot(shop, *STEPS, ERR("overloaded"), T("fine")))
         outcome = await hub.compact(session, by="ben", keep_last=0)
         assert (outcome.ok, outcome.message) == (
@@ -143,14 +143,14 @@ class TestRefusing:
         assert [b.role for b in bodies(hub, session, MessageAdded)][-2:] == ["user", "assistant"]
 
     async def test_unknown(self, hub: Hub) -> None:
-        """Section 9: there has to be such a live session."""
+        """Section 9: compacting an unknown session raises."""
         with pytest.raises(UnknownSessionError):
             await hub.compact("nobody", by="ben")
 
 
 class TestMeanwhile:
     async def test_a_message_waits(self, hub: Hub) -> None:
-        """Section 9: what an operator says meanwhile is answered afterwards, and shown as work."""
+        """Section 9: a message sent during compaction is answered afterwards; the session is running."""
         model = Held()
         session = await hub.open_session(Agent(model, name="bot"), SessionConfig({}))
         await hub.send(session, "go")
@@ -176,7 +176,7 @@ class TestMeanwhile:
         await check(hub, session)
 
     async def test_stopped(self, hub: Hub) -> None:
-        """Section 9: an operator can stop it; the session rests."""
+        """Section 9: an operator can stop compaction, and the session is idle."""
         model = Held()
         session = await hub.open_session(Agent(model, name="bot"), SessionConfig({}))
         await hub.send(session, "go")
@@ -195,7 +195,7 @@ class TestMeanwhile:
 
 class TestGoingOn:
     async def test_resumed(self, hub: Hub, shop: Shop) -> None:
-        """A-77: a session resumed after a compaction sends exactly what the live one would have sent."""
+        """A-77: a session resumed after compaction sends exactly what the live one would have sent."""
         agent = bot(shop, *STEPS, T("S"), T("on"))
         session = await worked(hub, agent)
         await hub.compact(session, by="ben", keep_last=2)
@@ -216,7 +216,7 @@ class TestGoingOn:
 
     @pytest.mark.slow
     async def test_branched(self, hub: Hub, shop: Shop) -> None:
-        """A-77: a branch after the summary reads the summary, one before it all that was said."""
+        """A-77: a branch after the summary starts with it; one before it has the full conversation."""
         session = await worked(hub, bot(shop, *STEPS, T("S")))
         before = (await hub.session(session)).seq
         await hub.compact(session, by="ben", keep_last=1)
@@ -235,7 +235,7 @@ class TestGoingOn:
         ]
 
     async def test_killed_amid_it(self, tmp_path: Path) -> None:
-        """Section 9: a host that dies while the model sums up leaves a session that can be resumed."""
+        """Section 9: if the host dies during compaction, the session can be resumed."""
         first = Hub.open(tmp_path / "hub.db")
         model = Held()
         session = await first.open_session(Agent(model, name="bot"), SessionConfig({}))
@@ -268,7 +268,7 @@ def _backup(source: Path, target: Path) -> None:
 
 class TestStore:
     async def test_a_journal_store(self, tmp_path: Path) -> None:
-        """A-77: a session on a journal of its author's own is compacted and resumed alike."""
+        """A-77: a session with its own journal store is compacted and resumed in the same way."""
         store = JournalStore.open(tmp_path / "own.db")
         session = await Agent(ScriptedModel([T("a1"), T("S")]), store=store).create_session("s")
         await session.prompt("u1")
@@ -281,7 +281,7 @@ class TestStore:
         await store.close()
 
     def test_records_without_the_field(self) -> None:
-        """A-77: a message recorded before there were summaries reads as it did; it keeps nothing."""
+        """A-77: a message recorded before summaries existed is read unchanged and keeps nothing."""
         old = '{"cursor":1,"session":"s","seq":1,"at":"2026-01-02T03:04:05Z","body":%s}'
         event = JournalEvent.model_validate_json(old % '{"type":"message","role":"user","text":"hi"}')
         [message] = conversation([event])

@@ -1,4 +1,4 @@
-"""Sessions that are compacted by themselves, under the hub: the record, and what is said of a failure."""
+"""Automatic compaction under the hub: the record and the report of a failure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def talked(hub: Hub, *replies: Reply) -> tuple[str, ScriptedModel]:
 
 class TestByItself:
     async def test_is_recorded_like_a_manual_one(self, hub: Hub) -> None:
-        """Section 9: the record has the summary, the call that made it and that nobody asked for it."""
+        """Section 9: the record has the summary, its model call and `interlock` as its sender."""
         session, model = await talked(hub, T("sum"), T("a4"))
         [summary] = [m for m in bodies(hub, session, MessageAdded) if m.role == "summary"]
         assert (summary.text, summary.kept, summary.by) == ("sum", 4, "interlock")
@@ -46,7 +46,7 @@ class TestByItself:
         assert fold(await hub.recorded(session)) == await hub.session(session)
 
     async def test_a_failure_is_said(self, hub: Hub) -> None:
-        """Section 9: the transcript says that and why there is no summary; the session goes on."""
+        """Section 9: the transcript reports why compaction failed, and the session continues."""
         session, model = await talked(hub, ERR("overloaded"), T("a4"))
         state = await hub.session(session)
         assert state.status == "idle"

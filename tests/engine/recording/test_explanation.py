@@ -1,4 +1,4 @@
-"""What the hub says of a call of a live session, as a console gets it."""
+"""The hub's explanation of a call of a live session, as a console receives it."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ async def opened(hub: Hub, *replies: object, explain_blocks: bool = False) -> st
 
 
 class TestViews:
-    """What a gate finds out, as values for a wire."""
+    """Explanations of a gate, as values that can be serialized."""
 
     async def test_waiting_is_a_step(self) -> None:
-        """G-10: a used-up limit comes back with time, and the view says how much of it."""
+        """G-10: a used limit returns with time, and the view says how long that takes."""
         now = 0.0
         gate = GateManager(compile_rules("limit push to 1 per 1h").registry, clock=lambda: now)
         await gate.handle_tool_call(ToolCall("c1", "push"), GateContext())
@@ -56,7 +56,7 @@ class TestViews:
         assert ExplanationView.model_validate_json(view.model_dump_json()) == view
 
     async def test_a_grant_answers(self) -> None:
-        """The grant is named, and that the net would have asked."""
+        """The view names the grant and the people that the net would have asked for."""
         gate = GateManager(compile_rules("require human-approval before push").registry)
         answer = ApprovalAnswer(True, by="maria", grant=GrantTerms("names", uses=2))
         await gate.handle_tool_call(ToolCall("c1", "push"), GateContext(confirm=lambda _: answer))
@@ -64,7 +64,7 @@ class TestViews:
         assert (view.outcome, view.granted, view.nets[0].people) == ("allow", ("grant-1",), 1)
 
     async def test_a_condition_is_of_the_governed_name(self) -> None:
-        """G-10: of the prerequisite a rule's condition is not asked, so it is not shown either."""
+        """G-10: the condition of a sequence is not shown for its prerequisite."""
         gate = GateManager(compile_rules("require test before deploy when input.n = 1").registry)
         for name, when in (("test", None), ("deploy", "input.n = 1"), ("other", None)):
             view = view_of(gate.explain(ToolCall("c1", name, {"n": 1})))
@@ -73,7 +73,7 @@ class TestViews:
 
 class TestExplain:
     async def test_says_how_a_blocked_call_comes_to_pass(self, hub: Hub) -> None:
-        """G-60: names, verdicts with their rules, and the way; all of it survives a wire."""
+        """G-60: names, verdicts with rules, and the way; all of it can be serialized."""
         session = await opened(hub, C(deploy={"env": "prod"}), T("blocked"))
         await hub.wait(session)
         [call_id] = (await hub.session(session)).calls
@@ -91,7 +91,7 @@ class TestExplain:
         assert ExplanationView.model_validate_json(view.model_dump_json()) == view
 
     async def test_follows_the_nets(self, hub: Hub) -> None:
-        """The answer is about now: after the test only the person is missing, later the test again."""
+        """The explanation is about the present: after the test only the approval is missing."""
         events = hub.subscribe()
         session = await opened(hub, C(deploy={}), C(test={}), C(deploy={}), T("done"))
         async with asyncio.timeout(10):
@@ -109,7 +109,7 @@ class TestExplain:
         assert (view.outcome, str(view.way)) == ("block", "test → deploy (approval)")
 
     async def test_what_is_not_there(self, hub: Hub) -> None:
-        """An unknown session or call is an error that names it."""
+        """The error names an unknown session or call."""
         session = await opened(hub, T("nothing to do"))
         await hub.wait(session)
         with pytest.raises(LookupError, match="has made no call 'c9'"):
@@ -118,7 +118,7 @@ class TestExplain:
             await hub.explain("nobody", "c9")
 
     async def test_conditions_and_people(self, hub: Hub) -> None:
-        """G-10: why a net abstains or applies, how many it asks, and a way past a condition."""
+        """G-10: the view has each net's condition, why it abstains or applies, and the people it asks."""
         rules = (
             'require human-approval before deploy by 2 when input.env = "prod"\n'
             "require test before deploy\nblock test when input.n = 1"
@@ -152,7 +152,7 @@ class TestExplain:
             assert ExplanationView.model_validate_json(view.model_dump_json()) == view
 
     async def test_on_request_the_model_is_told(self, hub: Hub) -> None:
-        """The reason that the model reads, and the journal keeps, ends with the way."""
+        """If enabled, the reason that the model reads and the journal keeps ends with the way."""
         session = await opened(hub, C(deploy={}), T("I see"), explain_blocks=True)
         await hub.wait(session)
         [call] = (await hub.session(session)).calls.values()

@@ -1,4 +1,4 @@
-"""Grants that are over stay over, whatever the clock says after a restart (G-74)."""
+"""Grants that have ended stay ended after a restart, whatever the clock says (G-74)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 
 
 async def asks(hub: Hub, session: str, call_id: str, *, grant: GrantTerms | None = None) -> bool:
-    """Make a call; tell whether a person was asked, who then approves, with a grant if there is one."""
+    """Make a call and approve a request, with a grant if given; return whether there was a request."""
     call = asyncio.ensure_future(hub.call(session, call_id, "deploy", {"env": "prod"}))
     asked = asyncio.ensure_future(until(hub.approvals))
     await asyncio.wait((call, asked), return_when=asyncio.FIRST_COMPLETED)
@@ -44,7 +44,7 @@ async def asks(hub: Hub, session: str, call_id: str, *, grant: GrantTerms | None
 class TestClockSetBack:
     @pytest.mark.parametrize("asked_after", [True, False])
     async def test_after_a_restart(self, tmp_path: Path, asked_after: bool) -> None:
-        """A grant of a minute does not answer again once the record is over its minute."""
+        """A grant of a minute does not revive once the record has passed its minute."""
         clock = Clock(NOON)
         hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
         session = await opened(hub, ASK)
@@ -65,7 +65,7 @@ class TestClockSetBack:
             await hub.close()
 
     async def test_while_it_holds(self, tmp_path: Path) -> None:
-        """Within its time it goes on after a restart; a clock that was set back gives it no more time."""
+        """A grant continues after a restart; a clock that was set back does not extend it."""
         clock = Clock(NOON)
         hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
         session = await opened(hub, ASK)
@@ -85,7 +85,7 @@ class TestClockSetBack:
 
 class TestLatestTime:
     def test_events_and_their_clocks(self) -> None:
-        """Whatever is later of when an event was written and of the time that a gate judged by."""
+        """The latest time is the later of an event's time and the clock of its decision."""
 
         def event(seq: int, at: datetime, clock: float | None = None) -> JournalEvent:
             body = CallDecided(
@@ -107,7 +107,7 @@ class TestLatestTime:
         assert latest_time([event(1, NOON, noon - 5)]) == noon
 
     def test_time_begins_there(self) -> None:
-        """A timekeeper says no time before the one that another record had come to."""
+        """A timekeeper returns no time before the one it begins at."""
         times = iter([10.0, 30.0, 20.0])
         keeper = Timekeeper(lambda: next(times))
         keeper.begin_at(25.0)
@@ -119,7 +119,7 @@ class TestLatestTime:
 
 class TestAnotherAgent:
     async def test_of_another_name(self, tmp_path: Path) -> None:
-        """G-74: an agent of another name that resumes a session has none of what was granted before."""
+        """G-74: an agent of another name that resumes a session does not keep its grants."""
         hub = Hub(Journal.open(tmp_path / "hub.db"))
         session = await opened(hub, ASK)
         assert await asks(hub, session, "c1", grant=GrantTerms("names"))
@@ -133,7 +133,7 @@ class TestAnotherAgent:
         await hub.close()
 
     async def test_of_the_same_name(self, tmp_path: Path) -> None:
-        """G-63: whatever else an agent says of itself, under its own name it goes on with its grants."""
+        """G-63: an agent of the same name keeps the grants, even with another model or tools."""
         hub = Hub(Journal.open(tmp_path / "hub.db"))
         session = await opened(hub, ASK)
         assert await asks(hub, session, "c1", grant=GrantTerms("names"))

@@ -1,4 +1,4 @@
-"""Stores: what is appended is what is loaded, in memory and in a journal."""
+"""Stores load what was appended, in memory and in a journal."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class TestRoundTrip:
     @settings(max_examples=examples(60), deadline=None)
     @given(MESSAGES)
     def test_any_conversation(self, empty: Path, messages: list[Message]) -> None:
-        """A-9: any conversation that was appended is loaded the same, also by another process' store."""
+        """A-9: any appended conversation is loaded unchanged, also by another store."""
 
         async def both(path: Path) -> None:
             store = JournalStore.open(path)
@@ -100,7 +100,7 @@ class TestRoundTrip:
                 assert fold(open_reader(path).events("s")).status == "done"
 
     async def test_copy(self) -> None:
-        """A-9: what is loaded can be changed without changing what is kept."""
+        """A-9: changing loaded messages does not change the stored ones."""
         store = InMemorySessionStore()
         await store.append("s", UserMessage(text="hi"))
         (await store.load("s")).clear()
@@ -109,7 +109,7 @@ class TestRoundTrip:
 
 class TestAgentOnAJournal:
     async def test_order_is_the_prompts(self, tmp_path: Path) -> None:
-        """A-7, A-77: after a steered run the store has what the next prompt has, in its order."""
+        """A-7, A-77: after a steered run, the store equals the next prompt, in order."""
         store = JournalStore.open(tmp_path / "j.db")
         model = ScriptedModel([C(note={"text": "a"}), T("one"), C(note="[]"), T("two"), T("three")])
         agent = Agent(model, tools=[note], store=store)
@@ -131,7 +131,7 @@ class TestAgentOnAJournal:
         await store.close()
 
     async def test_goes_on_in_another_process(self, tmp_path: Path) -> None:
-        """A-4, A-6: what another store wrote exists, is listed, and goes on."""
+        """A-4, A-6: a session that another store wrote exists, is listed and can be continued."""
         for word in ("one", "two"):
             store = JournalStore.open(tmp_path / "j.db", agent="writer", model="m")
             agent = Agent(ScriptedModel([T(word)]), store=store)
@@ -151,7 +151,7 @@ class TestAgentOnAJournal:
         ]
 
     async def test_calls_show_how_they_ended(self, tmp_path: Path) -> None:
-        """Where no gate decides, a replay still shows whether a call succeeded."""
+        """Without a gate, a replay still shows whether a call succeeded."""
         store = JournalStore.open(tmp_path / "j.db")
         agent = Agent(ScriptedModel([C(note={}, gone={}), T("ok")]), tools=[note], store=store)
         await (await agent.create_session("s")).prompt("go")
@@ -163,7 +163,7 @@ class TestAgentOnAJournal:
         ]
 
     async def test_not_around_a_gate(self, tmp_path: Path) -> None:
-        """A session that a hub recorded under nets can be read, not gone on with outside of it."""
+        """A session recorded by a hub under nets can be read by a store, but not continued."""
         hub = Hub.open(tmp_path / "j.db")
         agent = Agent(ScriptedModel([T("hello")]), name="bot")
         session = await hub.open_session(agent, SessionConfig(registry(limit("note", 1))), session_id="g")
@@ -178,7 +178,7 @@ class TestAgentOnAJournal:
         await store.close()
 
     async def test_many_at_once(self, tmp_path: Path) -> None:
-        """Messages appended at the same time are all kept, and the session begins once."""
+        """Messages appended simultaneously are all kept, and the session is opened once."""
         store = JournalStore.open(tmp_path / "j.db")
         texts = [str(n) for n in range(20)]
         await asyncio.gather(*(store.append("s", UserMessage(text=text)) for text in texts))
@@ -188,7 +188,7 @@ class TestAgentOnAJournal:
 
 class TestList:
     async def test_in_memory(self) -> None:
-        """Id, first words, messages and time of each, the latest changed first."""
+        """The list has id, first text, number of messages and time, the latest change first."""
         noon = datetime(2026, 3, 14, 12, tzinfo=UTC)
         times = iter(noon + timedelta(minutes=n) for n in range(9))
         store = InMemorySessionStore(clock=lambda: next(times))
@@ -202,7 +202,7 @@ class TestList:
         ]
 
     async def test_in_a_journal(self, tmp_path: Path) -> None:
-        """The journal's list has the same shape; sessions in which nothing was said are not in it."""
+        """A journal's list has the same format and omits sessions without messages."""
         hub = Hub.open(tmp_path / "j.db")
         await hub.open_session(Agent(ScriptedModel([]), name="bot"), SessionConfig({}))
         await hub.close()

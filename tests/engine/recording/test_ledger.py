@@ -1,4 +1,4 @@
-"""Between a commit that fails and the moment in which its session hears of it nothing is recorded."""
+"""While a session does not know of a failed commit yet, it records nothing."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ async def hub(journal: StepwiseJournal) -> AsyncIterator[Hub]:
 
 
 async def idle(hub: Hub, shop: Shop) -> tuple[str, HostedSession]:
-    """A session that was told nothing yet, in which `rm` is blocked, and its host."""
+    """An idle session in which `rm` is blocked, and its host."""
     session = await hub.open_session(
         bot(shop, T("hello")), SessionConfig(compile_rules("block rm").registry)
     )
@@ -56,13 +56,13 @@ async def idle(hub: Hub, shop: Shop) -> tuple[str, HostedSession]:
 
 
 async def loses(journal: StepwiseJournal) -> None:
-    """The next commit has failed, and nobody hears of that for the next turns."""
+    """Wait until the next commit has failed; the session learns of that only later."""
     await turns(4)
     assert (journal.refuse, journal.waiting) == (0, True)
 
 
 def handed(hosted: HostedSession, journal: StepwiseJournal, *lost: EventBody) -> asyncio.Future[None]:
-    """Hand over what will be lost, so that this is heard late."""
+    """Hand over events that will be lost, with a delayed report of the failure."""
     journal.refuse = 1
     journal.quick([0], [30, 0])
     return hosted.hand_over(*lost)
@@ -72,7 +72,7 @@ class TestGoingOn:
     async def test_nothing_follows_what_another_has_added(
         self, hub: Hub, shop: Shop, journal: StepwiseJournal
     ) -> None:
-        """What rests on a record as it was read is not recorded after what came there meanwhile."""
+        """A change based on a record is refused if another writer has added events since."""
         session, hosted = await idle(hub, shop)
         last = hosted.state.seq
         hosted.ledger.follow(last)
@@ -82,7 +82,7 @@ class TestGoingOn:
         hub._live._hosted.clear()
 
     async def test_nothing_follows_what_was_recorded_late(self, hub: Hub, shop: Shop) -> None:
-        """A session that lacks a recorded event records nothing after it, and is to be begun anew."""
+        """A session that lacks a recorded event records nothing more and must be resumed."""
         session, hosted = await idle(hub, shop)
         last = hosted.state.seq
         await hub._journal.append(session, NOTE)
@@ -97,8 +97,10 @@ class TestDecisions:
     async def test_nothing_runs_on_a_switch_that_was_lost(
         self, hub: Hub, shop: Shop, journal: StepwiseJournal
     ) -> None:
-        """G-15, G-63: a call decided after the record of a switch was lost and before anybody heard of it
-        is blocked and not recorded; afterwards the gate is where it was, and the next attempt works.
+        """G-15, G-63: a call decided after a switch was lost, but before that is known, is blocked and
+        not recorded.
+
+        Afterwards the gate has its former state, and the next attempt works.
         """
         session, hosted = await idle(hub, shop)
         journal.refuse = 1
@@ -123,9 +125,8 @@ class TestDecisions:
     async def test_a_gate_set_back_has_what_was_under_way(
         self, hub: Hub, shop: Shop, journal: StepwiseJournal
     ) -> None:
-        """G-63: where a decision cannot be recorded while a switch is being written, the gate is set back
-        to where the journal is once it has the switch.
-        """
+        """G-63: if a decision cannot be recorded while a switch is being written, the gate is restored to
+        the journal's state after the switch."""
         session, hosted = await idle(hub, shop)
         await hub.toggle_net(session, "block-rm", False, by="ada", reason="a test")
         journal.quick([20])
@@ -141,9 +142,7 @@ class TestDecisions:
 
 class TestPeople:
     async def test_an_answer(self, hub: Hub, shop: Shop, journal: StepwiseJournal) -> None:
-        """G-15: an answer in between does not count, and whoever gave it is told; the request stays open,
-        and the next answer counts.
-        """
+        """G-15: an answer in between is refused and the request stays open; the next answer counts."""
         events = hub.subscribe()
         rules = "require human-approval before deploy"
         session = await start(hub, shop, C(deploy={}), T("done"), rules=rules)
@@ -164,7 +163,7 @@ class TestPeople:
         await check(hub, session)
 
     async def test_a_message(self, hub: Hub, shop: Shop, journal: StepwiseJournal) -> None:
-        """A-63: what is said in between is refused; said again afterwards it is heard."""
+        """A-63: a message in between is refused; sent again afterwards, it is delivered."""
         session, hosted = await idle(hub, shop)
         lost = handed(hosted, journal, NOTE)
         await loses(journal)
@@ -178,7 +177,7 @@ class TestPeople:
         await check(hub, session)
 
     async def test_closing(self, hub: Hub, shop: Shop, journal: StepwiseJournal) -> None:
-        """A-63: a session that is closed in between waits for what becomes of its record, and ends."""
+        """A-63: closing a session in between waits for the state of its record and then ends it."""
         session, hosted = await idle(hub, shop)
         lost = handed(hosted, journal, NOTE)
         await loses(journal)
@@ -189,7 +188,7 @@ class TestPeople:
         assert await hub.sessions() == []
 
     async def test_others_go_on(self, hub: Hub, shop: Shop, journal: StepwiseJournal) -> None:
-        """G-63: another session, of which nothing was lost, is decided and recorded in between."""
+        """G-63: another session, which lost nothing, is decided and recorded in between."""
         _, hosted = await idle(hub, shop)
         other, neighbour = await idle(hub, shop)
         lost = handed(hosted, journal, NOTE)
@@ -203,7 +202,7 @@ class TestHearing:
     async def test_everybody_hears_before_anybody_goes_on(
         self, hub: Hub, shop: Shop, journal: StepwiseJournal
     ) -> None:
-        """G-63: who waits for the first of two events that were lost goes on when both are known lost."""
+        """G-63: a task waiting for the first of two lost events resumes when both are known as lost."""
         _, hosted = await idle(hub, shop)
         heard: list[object] = []
         journal.refuse = 1
@@ -219,7 +218,7 @@ class TestHearing:
     async def test_cancelling_changes_nothing(
         self, hub: Hub, shop: Shop, journal: StepwiseJournal
     ) -> None:
-        """G-63: what was handed over is recorded and known, also when nobody waits for it any more."""
+        """G-63: an event that was handed over is recorded even if its waiter is cancelled."""
         session, hosted = await idle(hub, shop)
         heard: list[bool] = []
         hosted.ledger.write(NOTE, on_written=heard.append).cancel()

@@ -1,4 +1,4 @@
-"""What the hub tells: secrets reach the agent's tools and the record, and no operator's screen."""
+"""Masking by the hub: secrets reach the agent's tools and the record but not an operator."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ async def login(ctx: ToolContext, user: str, password: str) -> str:
 
 
 async def asking(path: Path) -> tuple[Hub, list[object], str]:
-    """A hub whose session waits for an approval, all it told so far, and the request's id."""
+    """A hub with a session that waits for approval, its published events and the request's id."""
     RAN.clear()
     hub = Hub.open(path)
     told: list[object] = []
@@ -68,7 +68,7 @@ def says(*things: object) -> str:
 
 class TestHub:
     async def test_nothing_shown_has_a_secret(self, tmp_path: Path) -> None:
-        """Neither state, queue, events, streamed text nor history show what the tool was given."""
+        """State, queue, events, streamed text and history do not show the secrets."""
         hub, told, request = await asking(tmp_path / "j.db")
         [waiting] = await hub.approvals()
         assert waiting.input == {"user": "me", "password": mask_of(SECRET)}
@@ -86,7 +86,7 @@ class TestHub:
         assert KEY in recorded
 
     async def test_an_edit_beside_the_mask(self, tmp_path: Path) -> None:
-        """An operator who edits another field leaves the secret as it is, without seeing it."""
+        """An operator can edit another field without seeing or changing the secret."""
         hub, _, request = await asking(tmp_path / "j.db")
         edited = {"user": "you", "password": mask_of(SECRET)}
         assert (await hub.decide(request, approved=True, by="operator", input=edited)).ok
@@ -95,7 +95,7 @@ class TestHub:
         await hub.close()
 
     async def test_an_edit_with_a_mask_too_many(self, tmp_path: Path) -> None:
-        """A mask that stands for nothing is not passed on as a value; the request stays open."""
+        """A mask for a field that is not masked is refused, and the request stays open."""
         hub, _, request = await asking(tmp_path / "j.db")
         edited = {"user": mask_of("me"), "password": mask_of(SECRET)}
         outcome = await hub.decide(request, approved=True, by="operator", input=edited)
@@ -106,7 +106,7 @@ class TestHub:
         await hub.close()
 
     async def test_after_a_resume(self, tmp_path: Path) -> None:
-        """A resumed session shows as little as before, and its agent knows as much."""
+        """A resumed session masks the secret as before, and its agent still has it."""
         hub, _, request = await asking(tmp_path / "j.db")
         await hub.decide(request, approved=False, by="operator")
         await hub.wait("s")
@@ -123,7 +123,7 @@ class TestHub:
         await hub.close()
 
     async def test_more_fields(self, tmp_path: Path) -> None:
-        """Fields that the configuration names are masked too."""
+        """Fields named in the configuration are masked, too."""
         hub = Hub.open(tmp_path / "j.db", redaction=Redaction(["user"]))
         agent = Agent(ScriptedModel([C(login={"user": "me", "password": "x"})]), tools=[login])
         subscription = hub.subscribe()
@@ -135,7 +135,7 @@ class TestHub:
         await hub.close()
 
     async def test_shown_is_the_fold_of_what_is_shown(self, tmp_path: Path) -> None:
-        """A console that folds the masked events comes to the state that the hub shows."""
+        """The fold of the masked events equals the state that the hub shows."""
         hub, _, request = await asking(tmp_path / "j.db")
         await hub.decide(request, approved=True, by="operator")
         await hub.wait("s")
@@ -149,7 +149,7 @@ class TestHub:
 
 class TestWriting:
     async def test_nothing_of_the_arguments(self, tmp_path: Path) -> None:
-        """Section 9: of a call that is being written the tool and the length are told, and no word."""
+        """Section 9: a call being written is published with tool and length, without its text."""
         hub = Hub.open(tmp_path / "j.db")
         listening = hub.subscribe()
         args = {"user": "me", "password": SECRET}
@@ -166,7 +166,7 @@ class TestWriting:
         ]
 
     async def test_a_name_that_is_a_key(self, tmp_path: Path) -> None:
-        """Section 9: a model may write anything as a tool's name; that is masked, too."""
+        """Section 9: a secret in the tool's name is masked, too."""
         hub = Hub.open(tmp_path / "j.db")
         listening = hub.subscribe()
         model = ScriptedModel([C(a=(KEY, {})), T("done")], input_delta=1)
@@ -182,7 +182,7 @@ class TestStreams:
     @pytest.mark.slow
     @given(st.lists(st.integers(1, 12), max_size=60))
     def test_cut_anywhere(self, sizes: list[int]) -> None:
-        """However a text is cut into pieces, no secret in it is shown, and the rest is in order."""
+        """In any pieces of a text, no secret is shown, and the rest is in order."""
         text = f"export TOKEN={SECRET} and Authorization: Bearer {KEY} then password: {SECRET} or {KEY}. "
         whole = text + "so far so good\n"
         streams = Streams(Redaction())
@@ -196,13 +196,13 @@ class TestStreams:
         assert Redaction().text(whole).startswith(shown)
 
     def test_prose_is_not_held_up(self) -> None:
-        """Of ordinary words only the last one waits."""
+        """Of ordinary text, only the last word is held back."""
         streams = Streams(Redaction())
         assert streams.take("s", None, "I will run the tests") == "I will run the "
         assert streams.take("s", None, " first.\n") == "tests first.\n"
 
     def test_no_end_of_memory(self) -> None:
-        """What never ends is shown in the end."""
+        """Text without an end is shown eventually."""
         streams = Streams(Redaction())
         shown = "".join(streams.take("s", "c", "x" * 1000) for _ in range(20))
         assert len(shown) > 10_000

@@ -1,4 +1,4 @@
-"""Exported messages say how calls ended, so that a gate replays them."""
+"""Exported messages contain the outcome of each call, so that a gate can replay them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ map ask.what build as build
 
 @tool(name="do")
 async def do(what: str) -> str:
-    """Do something; what is to break raises."""
+    """Do something; raise for a broken test."""
     if what.startswith("test broken"):
         raise RuntimeError("broken")
     return "ok"
@@ -42,12 +42,12 @@ async def rm() -> str:
 
 @tool(name="ask")
 async def ask(what: str) -> str:
-    """Do what a person approves."""
+    """Do something after an approval."""
     return f"did {what}"
 
 
 async def recorded(hub: Hub) -> list[object]:
-    """Messages of a session with a blocked, a failed, an edited and a successful call."""
+    """Return the messages of a session with a blocked, a failed, an edited and a successful call."""
     model = ScriptedModel(
         [
             C(c1=("rm", {}), c2=("do", {"what": "test broken"})),
@@ -68,7 +68,7 @@ async def recorded(hub: Hub) -> list[object]:
 
 class TestOutcomes:
     async def test_each_says_how_it_ended(self, hub: Hub) -> None:
-        """G-62: a result's field has its outcome, and the input that ran where it is another one."""
+        """G-62: a result has its outcome, and the input that ran if that was another one."""
         log = await recorded(hub)
         ends = [message["interlock"] for message in log if message["role"] == "tool"]  # pyright: ignore
         assert ends == [
@@ -79,7 +79,7 @@ class TestOutcomes:
         ]
 
     async def test_replayed(self, hub: Hub) -> None:
-        """G-62: a gate that starts from the export has its nets where the session's were."""
+        """G-62: a gate started from the export has the markings of the session."""
         log = json.loads(json.dumps(await recorded(hub)))
         [live] = list(hub._live)
         gate = create_gate(list(compile_rules(RULES).registry.values()))

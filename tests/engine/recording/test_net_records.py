@@ -1,4 +1,4 @@
-"""A net's record is made once for all sessions under it."""
+"""A net's record is made once for all of its sessions."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ def net(rule: str) -> SkillNet:
 
 class TestNetRecord:
     def test_is_shared(self) -> None:
-        """Two sessions under one net hold one record; another key, or another net, has its own."""
+        """The record of a net is shared; another key or another net has its own."""
         first, second = net("block rm"), net("block rmdir")
         assert net_record("a", first) is net_record("a", first)
         assert net_record("b", first).key == "b"
         assert net_record("a", second) != net_record("a", first)
 
     def test_of_many_nets(self) -> None:
-        """However many nets there were, few are kept, and each has the record that is its own."""
+        """Of many nets, a limited number of records is kept, and each net gets the right one."""
         nets = [net(f"block tool{number}") for number in range(records._LIMIT + 20)]
         for each in nets:
             assert net_record("k", each).transitions == records._net_record("k", each).transitions

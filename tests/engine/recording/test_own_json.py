@@ -1,4 +1,4 @@
-"""Inputs that become one's own."""
+"""Inputs that are copied into plain JSON."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ INPUTS = st.dictionaries(st.text(), VALUES, max_size=5)
 
 
 def _spoil(value: object) -> None:
-    """Change whatever of a value can be changed."""
+    """Change every mutable part of a value."""
     if isinstance(value, dict):
         for item in value.values():
             _spoil(item)
@@ -40,19 +40,19 @@ def _spoil(value: object) -> None:
 
 
 class TestOwnInput:
-    """What a stranger gave, as JSON that is ours."""
+    """An input from outside, as a plain JSON copy."""
 
     @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
     @pytest.mark.parametrize("made", [dict, OrderedDict])
     def test_what_is_no_number_of_json_is_refused(self, made: type[dict], number: float) -> None:
-        """It would be equal to nothing, and no screen could show what it is."""
+        """NaN and infinity are refused, because JSON has no such numbers."""
         with pytest.raises(ValueError, match="JSON"):
             own_input(made(deep=[{"n": number}]))
 
     @pytest.mark.slow
     @given(INPUTS)
     def test_is_what_a_careful_look_gives(self, given: dict[str, JsonValue]) -> None:
-        """The quick way and the careful one give the same, and a copy gives it again."""
+        """The fast and the careful conversion give the same result, and so does a copy."""
         found = own_input(given)
         assert same_json(found, json_input(given))
         assert same_json(copied(found), given)
@@ -60,7 +60,7 @@ class TestOwnInput:
     @pytest.mark.slow
     @given(INPUTS)
     def test_shares_nothing(self, given: dict[str, JsonValue]) -> None:
-        """Nobody changes what was judged by changing what was given, or what was answered."""
+        """Changing the given input or a copy does not change the result."""
         before = json.dumps(given)
         found = own_input(given)
         copy = copied(found)
@@ -70,14 +70,14 @@ class TestOwnInput:
         assert json.dumps(found) == before
 
     def test_of_other_kinds(self) -> None:
-        """What merely behaves like JSON is looked at closely, and becomes plain."""
+        """Values that only behave like JSON are converted to plain types."""
         nested = OrderedDict(a=[1, OrderedDict(b=2)])
         found = own_input(MappingProxyType({"x": nested}))
         assert found == {"x": {"a": [1, {"b": 2}]}}
         assert type(found["x"]) is dict
 
     def test_of_many_levels(self) -> None:
-        """Deep nesting is left to the careful look as well."""
+        """Deep nesting is converted, too."""
         deep: JsonValue = 1
         for _ in range(100):
             deep = [deep]
@@ -85,7 +85,7 @@ class TestOwnInput:
 
     @pytest.mark.parametrize("value", [{1, 2}, (1, 2), object(), {1: "x"}, b"x"])
     def test_refuses_what_is_none(self, value: object) -> None:
-        """What JSON cannot hold is refused at any level."""
+        """A value that JSON cannot hold is refused at any level."""
         for wrong in ({"x": value}, {"x": [value]}, {"x": {"y": value}}):
             with pytest.raises(ValueError, match="validation error"):
                 own_input(wrong)

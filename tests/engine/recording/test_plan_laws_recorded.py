@@ -1,4 +1,4 @@
-"""LAW: whatever is done with plans, the live gate is the fold of the record, also after a restart."""
+"""LAW: for any acts on plans, the live gate equals the fold of the record, also after a restart."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ SESSION = "robin-1"
 
 
 class World:
-    """One external session, whose calls people approve or deny at random, and a host that restarts."""
+    """An external session whose requests are answered at random, and a host that restarts."""
 
     def __init__(self, path: Path, seed: int) -> None:
         self.random = Random(seed)
@@ -44,7 +44,7 @@ class World:
         return Hub(Journal.open(self.path), language=LANGUAGE)
 
     async def call(self, tool: str, given: dict[str, Any], approves: bool | None = None) -> CallAnswer:
-        """Make a call that is decided at once, by the gate or by a person."""
+        """Make a call and answer its requests; return its answer."""
         self.made += 1
         call = asyncio.ensure_future(self.hub.call(SESSION, f"c{self.made}", tool, given))
         asked = asyncio.ensure_future(until(self.hub.approvals))
@@ -85,7 +85,7 @@ class World:
         await self.hub.toggle_net(SESSION, net, net not in state.active, by="ada", reason="x")
 
     async def restart(self) -> None:
-        """The host ends and another one goes on: the grants are what they were."""
+        """Restart the host; the grants must be unchanged."""
         before = self.hub._live.hosted(SESSION).manager
         grants, states = before.grants, {k: s.marking for k, s in before.grant_states.items()}
         await self.hub.close()
@@ -99,7 +99,7 @@ class World:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(60, usual=4)))
 async def test_law(tmp_path: Path, seed: int) -> None:
-    """LAW (G-110): after each act the gate is the fold; no step let pass more calls than it has."""
+    """LAW (G-110): after each act the gate equals the fold; no step covers more calls than it has."""
     world = World(tmp_path / "w.db", seed)
     try:
         await opened(world.hub, RULES)

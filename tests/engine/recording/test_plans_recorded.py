@@ -1,4 +1,4 @@
-"""Plans in the record: what an approved one gave is there, and goes on as far as its rules do (G-110)."""
+"""Plans in the record: the grants of an approved plan, and how long they continue (G-110)."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 
 
 async def asks(hub: Hub, call_id: str, tool: str, given: dict[str, JsonValue]) -> tuple[CallAnswer, bool]:
-    """Make a call; the answer, and whether a person was asked, who then approves."""
+    """Make a call and approve its request, if any; return the answer and whether there was one."""
     call = asyncio.ensure_future(hub.call("robin-1", call_id, tool, given))
     asked = asyncio.ensure_future(until(hub.approvals))
     await asyncio.wait((call, asked), return_when=asyncio.FIRST_COMPLETED)
@@ -72,7 +72,7 @@ async def asks(hub: Hub, call_id: str, tool: str, given: dict[str, JsonValue]) -
 
 
 async def planned(hub: Hub, rules: str = ASKS) -> str:
-    """A session in which a person has approved the plan."""
+    """A session with an approved plan."""
     session = await opened(hub, rules)
     answer, asked = await asks(hub, "p1", "plan", INPUT)
     assert (answer.outcome, asked) == ("allow", True), answer
@@ -81,7 +81,7 @@ async def planned(hub: Hub, rules: str = ASKS) -> str:
 
 
 async def deploys(hub: Hub, call_id: str) -> bool:
-    """Deploy to staging; tell whether the plan let it pass."""
+    """Deploy to staging; return whether the plan covered it."""
     answer, asked = await asks(hub, call_id, "deploy", {"env": "staging"})
     assert answer.outcome == "allow", answer
     await hub.result("robin-1", call_id, output="", is_error=False)
@@ -90,7 +90,7 @@ async def deploys(hub: Hub, call_id: str) -> bool:
 
 class TestRecorded:
     async def test_with_the_decision(self, hub: Hub) -> None:
-        """G-108: its grants stand before the decision, with who approved it, and each has its step."""
+        """G-108: the grants are recorded before the decision, with the approver and the step."""
         session = await planned(hub)
         given = bodies(hub, session, GrantGiven)
         assert [(g.grant.key, g.grant.plan, g.grant.uses, g.by, g.call_id) for g in given] == [
@@ -104,7 +104,7 @@ class TestRecorded:
         await check_fold(hub)
 
     async def test_each_call(self, hub: Hub) -> None:
-        """G-109: after each call the fold of the record is the live state."""
+        """G-109: after each call, the fold of the record equals the live state."""
         session = await planned(hub)
         for n, passes in enumerate((True, True, False)):
             assert await deploys(hub, f"d{n}") is passes
@@ -115,7 +115,7 @@ class TestRecorded:
         assert [d.granted for d in decided] == [("grant-1",), ("grant-1",), ()]
 
     async def test_in_words(self, hub: Hub) -> None:
-        """The history says which plan let a call pass, and what the plan gave."""
+        """The history names the plan and what it gave."""
         session = await planned(hub)
         lines = [headline(e) for e in await hub.recorded(session)]
         assert any("deploy" in line and "plan-1" in line and "2" in line for line in lines), lines
@@ -123,7 +123,7 @@ class TestRecorded:
 
 class TestResumed:
     async def test_goes_on(self, hub: Hub, tmp_path: Path) -> None:
-        """G-63: what is left of a plan is left after a restart, and no more."""
+        """G-63: after a restart, the remaining uses of a plan are available, and no more."""
         session = await planned(hub)
         assert await deploys(hub, "d1")
         await hub.close_session(session, by="jo")
@@ -141,7 +141,7 @@ class TestResumed:
         [ASKS + "\nblock rm", ASKS.replace("push", "ship"), ASKS + "\nmap bash.command ./x as deploy"],
     )
     async def test_other_rules(self, hub: Hub, tmp_path: Path, rules: str) -> None:
-        """G-110: under other rules or maps all of it is over, also for rules that are the same."""
+        """G-110: under other rules or maps the complete plan ends, also for unchanged rules."""
         session = await planned(hub)
         await hub.close_session(session, by="jo")
         await hub.close()
@@ -153,7 +153,7 @@ class TestResumed:
         await again.close()
 
     async def test_another_agent(self, hub: Hub, tmp_path: Path) -> None:
-        """G-110: what one agent planned lets nothing pass of another one that goes on in its place."""
+        """G-110: a plan does not cover calls of another agent that resumes the session."""
         session = await planned(hub)
         await hub.close_session(session, by="jo")
         await hub.close()
@@ -185,7 +185,7 @@ class TestResumed:
         assert (found.over, [grant.tool for grant in found.every]) == (frozenset(), ["deploy", "push"])
 
     async def test_without_a_reader(self, hub: Hub, tmp_path: Path) -> None:
-        """G-110: a host that reads no conditions ends a plan that has one."""
+        """G-110: a host that cannot read conditions ends a plan that has one."""
         session = await planned(hub)
         await hub.close_session(session, by="jo")
         await hub.close()
@@ -200,7 +200,7 @@ class TestResumed:
 class TestEnded:
     @pytest.mark.parametrize("key", ["grant-2", "plan-1"])
     async def test_revoked(self, hub: Hub, key: str) -> None:
-        """G-110: to revoke one of its grants ends them all, each with its event."""
+        """G-110: revoking one grant of a plan ends them all, with one event each."""
         session = await planned(hub)
         outcome = await hub.revoke_grant(session, key, by="ada")
         assert outcome.ok
@@ -213,7 +213,7 @@ class TestEnded:
         await check_fold(hub)
 
     async def test_new_rules(self, hub: Hub) -> None:
-        """G-110: new rules for the live session end it."""
+        """G-110: new rules for the live session end the plan."""
         session = await planned(hub)
         registry = compile_rules(ASKS + "\nblock rm").registry
         applied = AppliedRules(by="ada", at=datetime(2026, 11, 23, tzinfo=UTC), reason="stricter")
@@ -222,7 +222,7 @@ class TestEnded:
         await check_fold(hub)
 
     async def test_the_same_rules(self, hub: Hub) -> None:
-        """G-110: rules that are the same end nothing."""
+        """G-110: unchanged rules do not end the plan."""
         session = await planned(hub)
         registry = compile_rules(ASKS).registry
         applied = AppliedRules(by="ada", at=datetime(2026, 11, 23, tzinfo=UTC), reason="same")
@@ -230,7 +230,7 @@ class TestEnded:
         assert await deploys(hub, "d1")
 
     async def test_a_lost_write(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A-11: where the journal refuses what it gave, the plan gives nothing."""
+        """A-11: if the journal refuses the grants, the plan gives nothing."""
         session = await opened(hub, ASKS)
         hosted = hub._live.hosted(session)
         written = hosted.ledger.write_change
@@ -256,7 +256,7 @@ class TestEnded:
 
 class TestJudgedAgain:
     async def test_as_it_was(self, hub: Hub, tmp_path: Path) -> None:
-        """Under the same rules every call of a session with plans comes out as it did."""
+        """Under the same rules, a backtest judges every call of a session with plans as before."""
         await planned(hub)
         for n in range(3):
             await deploys(hub, f"d{n}")
@@ -268,7 +268,7 @@ class TestJudgedAgain:
         assert [j.change for j in judged] == ["same"] * 5
 
     async def test_under_others(self, hub: Hub, tmp_path: Path) -> None:
-        """What a plan let pass is judged by other rules like any call."""
+        """Under other rules, a backtest judges a call that a plan covered like any other."""
         await planned(hub)
         await deploys(hub, "d1")
         recording = next(recordings(tmp_path / "hub.db", ["robin-1"]))
@@ -278,7 +278,7 @@ class TestJudgedAgain:
 
 class TestSubagents:
     async def test_of_an_external_agent(self, hub: Hub) -> None:
-        """G-109: a plan covers no call of an external agent's subagent, and none of them makes one."""
+        """G-109: a plan does not cover an external agent's subagent, which cannot make one either."""
         session = await planned(hub)
         call = hub.submit_call(session, "s1", "push", {}, "reviewer")
         (request,) = await asyncio.wait_for(until(hub.approvals), 10)

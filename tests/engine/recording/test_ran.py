@@ -1,4 +1,4 @@
-"""What ran in place of what the model wrote: recorded where no gate's decision says it."""
+"""Input that ran in place of the model's: recorded if no gate's decision contains it."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ async def note(text: str = "", token: str = "") -> str:
 
 
 def agent(store: object = None, *replies: object, **args: JsonValue) -> Agent:
-    """An agent whose hook has every call run with `args`."""
+    """An agent whose hook replaces the arguments of every call by `args`."""
     script = replies or [C(c1=("note", {"text": "x"})), T("ok")]
     hooks = Hooks(before_tool_call=lambda event: Override(args=args))
     return Agent(ScriptedModel(list(script)), name="bot", tools=[note], store=store, hooks=hooks)
@@ -52,7 +52,7 @@ def agent(store: object = None, *replies: object, **args: JsonValue) -> Agent:
 
 class TestWithoutAGate:
     async def test_recorded_and_read_back(self, tmp_path: Path) -> None:
-        """A-45, A-77: the journal has both inputs, and what is loaded is what was said."""
+        """A-45, A-77: the journal has both inputs, and the loaded messages equal the conversation."""
         store = JournalStore.open(tmp_path / "j.db")
         bot = agent(store, text="other")
         session = await bot.create_session("s")
@@ -77,7 +77,7 @@ class TestWithoutAGate:
         assert [found.fault for found in verify_journal(tmp_path / "j.db")] == [None]
 
     async def test_the_model_is_not_told(self) -> None:
-        """A-45: the model reads what it wrote and the result, not what ran."""
+        """A-45: the model reads its own call and the result, not the input that ran."""
         bot = agent(text="other")
         session = await bot.create_session("s")
         await session.prompt("go")
@@ -88,13 +88,13 @@ class TestWithoutAGate:
 
     @pytest.mark.parametrize("args", [{"text": "x"}, {"wrong": 1}])
     async def test_nothing_else_ran(self, args: dict[str, JsonValue]) -> None:
-        """A-45, A-46: the same arguments again, or such as do not fit, are no others that ran."""
+        """A-45, A-46: equal arguments, or arguments that do not fit, are not recorded as run."""
         session = await agent(None, **args).create_session("s")
         await session.prompt("go")
         assert [m.ran for m in session.messages if isinstance(m, ToolMessage)] == [None]
 
     async def test_a_tool_that_changes_what_it_is_given(self) -> None:
-        """A-45: recorded is what the tool was given."""
+        """A-45: the input is recorded as the tool received it."""
         given: dict[str, JsonValue] = {"text": "other"}
         session = await agent(None, **given).create_session("s")
         await session.prompt("go")
@@ -107,12 +107,12 @@ RULES = "require human-approval before note\nlimit note to 9 per session"
 
 
 async def edits(_: object) -> ApprovalAnswer:
-    """A person who has something else noted."""
+    """An approver who edits the text."""
     return ApprovalAnswer(True, None, {"text": "edited"}, "ada")
 
 
 def gated(gate: object, store: object, *replies: object, hooks: Hooks | None = None) -> Agent:
-    """An agent behind a gate of its own, without a hub."""
+    """An agent behind its own gate, without a hub."""
     script = replies or [C(c1=("note", {"text": "x"})), T("ok")]
     model = ScriptedModel(list(script))
     return Agent(model, name="bot", tools=[note], store=store, gate=gate, hooks=hooks, tell_rules=False)
@@ -120,9 +120,8 @@ def gated(gate: object, store: object, *replies: object, hooks: Hooks | None = N
 
 class TestBehindAGate:
     async def test_what_a_person_edited(self, tmp_path: Path) -> None:
-        """A-45, A-77: behind a gate but without a hub the journal has what an operator made of a call;
-        loaded is what was said, and a resumed session prompts with it.
-        """
+        """A-45, A-77: behind a gate without a hub, the journal has an operator's edit; the loaded
+        messages equal the conversation, and a resumed session prompts with them."""
         nets = [*compile_rules(RULES).registry.values()]
         store = JournalStore.open(tmp_path / "j.db")
         gate = create_gate(nets, confirm=edits)
@@ -149,7 +148,7 @@ class TestBehindAGate:
 
     @pytest.mark.parametrize("store", [True, False])
     async def test_what_a_hook_replaced(self, tmp_path: Path, store: bool) -> None:
-        """A-45: the same of a hook's arguments, which the gate let pass, in every store."""
+        """A-45: a hook's arguments that the gate allowed are kept in the same way by every store."""
         nets = [*compile_rules("limit note to 9 per session").registry.values()]
         kept = JournalStore.open(tmp_path / "j.db") if store else InMemorySessionStore()
         hooks = Hooks(before_tool_call=lambda event: Override(args={"text": "other"}))
@@ -161,7 +160,7 @@ class TestBehindAGate:
             await kept.close()
 
     async def test_what_did_not_run(self) -> None:
-        """A-45: of a call that was edited and stopped before its tool began nothing ran."""
+        """A-45: an edited call that was stopped before its tool began has no input that ran."""
 
         async def stops(request: ApprovalRequest) -> ApprovalAnswer:
             if request.call.tool_call_id == "c2":
@@ -180,7 +179,7 @@ class TestBehindAGate:
 
 class TestUnderAHub:
     async def test_the_decision_has_it(self, tmp_path: Path) -> None:
-        """A-45, A-77: what ran is in the decision and not a second time; loaded is what was said."""
+        """A-45, A-77: under a hub the decision has the input that ran, and the message does not."""
         hub = Hub.open(tmp_path / "hub.db")
         registry = compile_rules("limit note to 9 per session").registry
         session = await hub.open_session(agent(None, text="other"), SessionConfig(registry))
@@ -205,20 +204,20 @@ RAN = MessageAdded(
 
 class TestShown:
     def test_in_words(self) -> None:
-        """A-45: history and replay say what ran."""
+        """A-45: history and replay show the input that ran."""
         events = recorded(opening(), PROPOSED, RAN)
         before, after = state_after(opening(), PROPOSED), fold(events)
         assert "ran with" in headline(events[-1])
         assert 'ran with {"token": "s3cret-value"}, not as proposed' in changes(before, events[-1], after)
 
     def test_masked(self) -> None:
-        """A-45: what ran is masked as any other input is."""
+        """A-45: the input that ran is masked like any other."""
         shown = Redaction().body(RAN)
         assert isinstance(shown, MessageAdded)
         assert shown.input == {"token": "[masked: 12 characters]"}
 
     def test_a_decision_counts_more(self) -> None:
-        """A-45: of a call that was decided, the decision says what ran."""
+        """A-45: for a decided call, the decision's input takes precedence."""
         decided = CallDecided(
             call_id="c1",
             tool="note",

@@ -1,4 +1,4 @@
-"""Calls that were allowed under a hub and never ran: the record says what the nets took back."""
+"""Allowed calls under a hub that never ran: the record contains the moves that were undone."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ PROD = Override(args={"env": "prod"})
 
 
 def override(event: ToolCallEvent) -> Override | Deny | None:
-    """Deploys go to production only, the first but on another day."""
+    """Deny the first deploy and send the others to production."""
     if event.name != "deploy":
         return None
     return Deny(reason="not today") if event.call_id == "c2" else PROD
 
 
 async def session_of(hub: Hub, shop: Shop, rules: str = RULES) -> str:
-    """A finished turn: a test, a deploy that a hook denies, one that it overrides, one too many."""
+    """A completed turn: a test, a deploy that a hook denies, an overridden one, and one too many."""
     model = ScriptedModel(
         [C(c1=("test", {})), C(c2=("deploy", {})), C(c3=("deploy", {})), C(c4=("deploy", {})), T("ok")]
     )
@@ -48,7 +48,7 @@ async def session_of(hub: Hub, shop: Shop, rules: str = RULES) -> str:
 
 class TestUnderAHub:
     async def test_runs_and_counts_once(self, hub: Hub, shop: Shop) -> None:
-        """A-40: what a hook denies or changes costs nothing; the record, its fold and the gate agree."""
+        """A-40: a denied or overridden call uses no limit; record, fold and gate agree."""
         session = await session_of(hub, shop)
         assert shop.ran == ["test", "deploy prod"]
         await check(hub, session)
@@ -62,7 +62,7 @@ class TestUnderAHub:
         assert last.outcome == "block"
 
     async def test_at_every_event(self, hub: Hub, shop: Shop) -> None:
-        """A-40: a replay says what was taken back, and a chain with such events verifies."""
+        """A-40: a replay shows what was undone, and the hash chain of such events is valid."""
         session = await session_of(hub, shop)
         events = await hub.recorded(session)
         state, said = new_state(session), []
@@ -81,7 +81,7 @@ class TestUnderAHub:
         assert [found.fault for found in verify_journal(hub.database)] == [None]
 
     async def test_of_a_subagent(self, hub: Hub, shop: Shop) -> None:
-        """A-40, G-53: what a subagent's call moved in the nets above is taken back there."""
+        """A-40, G-53: a subagent's moves of the parent's nets are undone there."""
         model = ScriptedModel([C(c2=("deploy", {})), C(c3=("deploy", {})), T("done")])
         worker = Agent(model, name="worker", tools=shop.tools(), hooks=Hooks(before_tool_call=override))
         boss = Agent(
@@ -101,7 +101,7 @@ class TestUnderAHub:
 
     @pytest.mark.slow
     async def test_judged_again(self, hub: Hub, shop: Shop) -> None:
-        """A-40: under its own rules a session with such calls diverges nowhere, from any moment on."""
+        """A-40: under the same rules a backtest has no differences, from any event on."""
         session = await session_of(hub, shop)
         trial = Trial.of(compile_rules(RULES).registry)
         recording = next(recordings(hub.database, [session]))
@@ -114,8 +114,7 @@ class TestUnderAHub:
 
     @pytest.mark.slow
     async def test_of_a_limit_that_slides(self, hub: Hub, shop: Shop) -> None:
-        """A-40, G-55: what time would bring back comes back at once, with when it came; any moment of the
-        record goes on the same."""
+        """A-40, G-55: a sliding limit's use is given back at once, with its arrival time on record."""
         rules = "require test before deploy\nlimit deploy to 1 per 1h"
         session = await session_of(hub, shop, rules)
         assert shop.ran == ["test", "deploy prod"]
@@ -133,7 +132,7 @@ class TestUnderAHub:
             assert {j.change for j in Judge(trial).judge(rest.items, rest.start)} <= {"same"}
 
     async def test_judged_under_other_rules(self, hub: Hub, shop: Shop) -> None:
-        """A-40: other nets take back what they moved for a call that never ran."""
+        """A-40: other nets in a backtest also undo their moves for a call that never ran."""
         session = await session_of(hub, shop, "limit deploy to 9 per session\nblock rm")
         trial = Trial.of(compile_rules("limit deploy to 2 per session\nblock test").registry)
         recording = next(recordings(hub.database, [session]))
@@ -161,7 +160,7 @@ def never_ran(*steps: StepRecord) -> CallResult:
 
 class TestFold:
     def test_back(self) -> None:
-        """A-40: the fold stands where the net stood before the call."""
+        """A-40: the fold has the marking from before the call."""
         before = state_after(opening(limit("x", 1)))
         after = state_after(opening(limit("x", 1)), ALLOWED, never_ran(DO))
         assert after.nets["limit-x-1"].marking == before.nets["limit-x-1"].marking
@@ -188,12 +187,12 @@ class TestFold:
         ids=["no net", "no transition", "deferred", "not fired", "moved all", "moved others"],
     )
     def test_impossible(self, net: object, step: StepRecord, why: str) -> None:
-        """A-40: a record that takes back what cannot have fired so is none that can be followed."""
+        """A-40: a record that undoes a step which cannot have fired is invalid."""
         with pytest.raises(FoldError, match=why):
             fold(recorded(opening(net), never_ran(step)))
 
     def test_a_record_of_before(self) -> None:
-        """A-40: an event without the field is read as one that took nothing back."""
+        """A-40: an event without the field is read as undoing nothing."""
         body = json.loads(never_ran(DO).model_dump_json())
         del body["undone"]
         assert event_body.validate_python(body) == never_ran()

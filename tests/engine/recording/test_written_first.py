@@ -1,4 +1,4 @@
-"""What is in the file before anybody acts on it, where every commit takes its time."""
+"""Events are in the file before any party acts on them, even if each commit takes time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from ..support.shop import Shop, bodies, until
 
 RULES = "require human-approval before deploy"
 COMMIT = 0.02
-"""Seconds that a commit takes: what did not wait for it would act before."""
+"""Seconds that a commit takes, so that code that does not wait for it acts too early."""
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ async def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 
 class TestOrder:
     async def test_of_a_call(self, hub: Hub) -> None:
-        """The question before it is shown, the answer before it counts, the verdict before the tool
-        runs, the result before the model sees it."""
+        """The request is in the file before it is shown, the answer before it counts, the decision before
+        the tool runs, and the result before the model sees it."""
         shop = Shop()
         seen: dict[str, int] = {}
 

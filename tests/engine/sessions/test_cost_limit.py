@@ -1,4 +1,4 @@
-"""A limit on costs under the hub: counted over the whole record, subagents' included, and recorded."""
+"""A cost limit under the hub: it counts the complete record, including subagents, and is recorded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NOTE = C(note={})
 
 @tool
 async def note() -> str:
-    """Note."""
+    """Make a note."""
     return "noted"
 
 
@@ -42,7 +42,7 @@ async def asked(hub: Hub, session: str, text: str) -> None:
 
 class TestReached:
     async def test_is_said_in_the_transcript(self, hub: Hub) -> None:
-        """Limits: the turn ends in an error that names the limit and how to go on; words are kept."""
+        """Limits: the turn ends with an error that names the limit and the remedy; messages are kept."""
         session = await hub.open_session(agent(paid(NOTE, 1.2), T("never")), SessionConfig(REGISTRY))
         with pytest.raises(CostLimitError):
             await asked(hub, session, "go")
@@ -58,7 +58,7 @@ class TestReached:
         assert fold(await hub.recorded(session)) == await hub.session(session)
 
     async def test_a_subagents_cost(self, hub: Hub) -> None:
-        """Limits: the parent's record has what its subagents used, and whose it was."""
+        """Limits: the parent's record contains the cost of its subagents and names each of them."""
         child = Agent(ScriptedModel([paid(NOTE, 0.2), paid(T("done"), 0.3)]), name="helper", tools=[note])
         boss = Agent(
             ScriptedModel([paid(TASK, 0.4), paid(T("fine"), 0.05)]),
@@ -76,7 +76,7 @@ class TestReached:
         assert fold(await hub.recorded(session)) == state
 
     async def test_of_every_level(self, hub: Hub) -> None:
-        """Limits: what is spent two levels down counts at the top, once."""
+        """Limits: cost from two levels below counts at the top once."""
         low = Agent(ScriptedModel([paid(T("l"), 0.5)]), name="low")
         mid = Agent(
             ScriptedModel([C(task_low={"prompt": "x"}), T("m")]), name="mid", tools=[task_tool(low)]
@@ -97,7 +97,7 @@ class TestReached:
 
 class TestGoingOn:
     async def test_the_whole_record_counts(self, hub: Hub) -> None:
-        """Limits: a session that is resumed has spent what its record says, subagents' included."""
+        """Limits: a resumed session has spent what its record says, including its subagents."""
         child = Agent(ScriptedModel([paid(T("done"), 0.7)]), name="helper")
         boss = Agent(
             ScriptedModel([paid(TASK, 0.1), paid(T("a"), 0.1)]), tools=[task_tool(child)], max_cost=1.0
@@ -113,7 +113,7 @@ class TestGoingOn:
         assert len(model.requests) == 1
 
     async def test_with_a_higher_limit(self, hub: Hub) -> None:
-        """Limits: the new limit is in the record, and holds from there on."""
+        """Limits: a new limit needs a reason and applies after the resume."""
         bot = agent(paid(T("a"), 1.0))
         session = await hub.open_session(bot, SessionConfig(REGISTRY))
         await asked(hub, session, "go")
@@ -127,7 +127,7 @@ class TestGoingOn:
         assert (state.max_cost, state.cost, state.status) == (3.0, 1.0, "idle")
 
     async def test_a_branch_begins_anew(self, hub: Hub) -> None:
-        """Limits: what was used stays with the session that used it."""
+        """Limits: a branch starts with no cost."""
         bot = agent(paid(T("a"), 1.0))
         session = await hub.open_session(bot, SessionConfig(REGISTRY))
         await asked(hub, session, "go")
@@ -141,7 +141,7 @@ class TestGoingOn:
 
 class TestRaising:
     async def test_without_closing_it(self, hub: Hub) -> None:
-        """Limits: an operator raises the limit of a live session, and it goes on with what is said."""
+        """Limits: an operator can raise a live session's limit, and the next message continues it."""
         session = await hub.open_session(
             agent(paid(NOTE, 1.2), paid(T("done"), 0.1)), SessionConfig(REGISTRY)
         )
@@ -160,7 +160,7 @@ class TestRaising:
         assert "cost limit: $2.50 (by maria: a test)" in [e.text for e in state.transcript]
 
     async def test_refused(self, hub: Hub) -> None:
-        """Limits: what is no higher limit is not recorded, and the answer says why."""
+        """Limits: a raise that is no raise is refused with a reason and not recorded."""
         for max_cost, why in ((1.0, "max_cost is $1.00 already"), (None, "has no cost limit to raise")):
             session = await hub.open_session(agent(max_cost=max_cost), SessionConfig(REGISTRY))
             outcome = await hub.raise_limit(session, 1.0, by="maria", reason="a test")
@@ -171,7 +171,7 @@ class TestRaising:
             await hub.raise_limit("nobody", 1.0, by="maria", reason="a test")
 
     async def test_unrecorded(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Limits: a limit whose raise the journal refuses stays what it was."""
+        """Limits: if the journal refuses the raise, the old limit stays."""
         session = await hub.open_session(agent(paid(NOTE, 1.2), T("never")), SessionConfig(REGISTRY))
         with pytest.raises(CostLimitError):
             await asked(hub, session, "go")
@@ -190,7 +190,7 @@ class TestRaising:
 
 class TestLabels:
     async def test_are_recorded(self, hub: Hub) -> None:
-        """Section 9: consoles elsewhere know the tools' names for people; only of tools that have one."""
+        """Section 9: the record contains the labels of tools that have one different from their name."""
 
         @tool(label="  Take a\ud800 note ")
         async def labelled() -> str:
@@ -199,7 +199,7 @@ class TestLabels:
 
         @tool(label="same")
         async def same() -> str:
-            """Has its own name for a label."""
+            """Do nothing; the label equals the name."""
             return ""
 
         class Odd:
@@ -220,6 +220,6 @@ class TestLabels:
         assert (await hub.session(session)).labels == {}
 
     def test_of_an_older_record(self) -> None:
-        """A record without labels or a limit is read as one of a session that had none."""
+        """An old record without labels and limit is read as having none."""
         old = SessionOpened.model_validate({"agent": "a", "model": "m", "mode": "enforce"})
         assert (old.labels, old.max_cost) == ({}, None)

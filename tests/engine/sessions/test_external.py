@@ -1,4 +1,4 @@
-"""Agents whose loop runs elsewhere: the whole life of their calls, through the hub's public methods."""
+"""External agents: the complete life of their calls through the hub's public methods."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from ..support.shop import until
 
 
 async def asking(hub: Hub, call_id: str = "d1", tool: str = "deploy") -> asyncio.Task[CallAnswer]:
-    """A call that waits for a person."""
+    """Make a call that waits for approval."""
     heard = hub.subscribe()
     task = asyncio.ensure_future(hub.call("robin-1", call_id, tool, {"env": "prod"}))
     await until(heard, ApprovalRequested)
@@ -57,7 +57,7 @@ async def question(hub: Hub) -> ApprovalState:
 
 class TestSession:
     async def test_is_recorded_as_what_it_is(self, hub: Hub) -> None:
-        """Its opening says who drives it from where, and under which nets."""
+        """The opening event names the agent, its origin and its nets."""
         session = await opened(hub)
         [opening] = recorded(hub.database, SessionOpened)
         assert (session, opening.kind, opening.agent, opening.model) == (
@@ -72,14 +72,14 @@ class TestSession:
         assert (await hub.session("robin-1")).kind == "outside"
 
     async def test_of_an_id_in_use_is_refused(self, hub: Hub) -> None:
-        """A second session of the same id is not opened, and the first goes on."""
+        """A second session with the same id is refused, and the first continues."""
         await opened(hub)
         with pytest.raises(JournalError, match="live here"):
             await opened(hub)
         assert (await hub.call("robin-1", "t", "test", {})).outcome == "allow"
 
     async def test_what_is_said_stands_in_the_transcript(self, hub: Hub) -> None:
-        """A dialog shows the agent's last words; what UTF-8 cannot hold is replaced."""
+        """Reported messages appear in the transcript; lone surrogates are replaced."""
         await opened(hub)
         await hub.record_message("robin-1", "user", "ship it")
         await hub.record_message("robin-1", "assistant", "testing \udc00 first")
@@ -92,14 +92,14 @@ class TestSession:
         await check_fold(hub)
 
     async def test_its_loop_cannot_be_told_anything(self, hub: Hub) -> None:
-        """What only a loop can do is refused with the reason."""
+        """Operations that need a loop of Interlock are refused with the reason."""
         await opened(hub)
         for asked in (hub.send("robin-1", "hi"), hub.compact("robin-1", by="ada"), hub.wait("robin-1")):
             with pytest.raises(ExternalSessionError, match="external agent"):
                 await asked
 
     async def test_only_it_is_driven_from_outside(self, hub: Hub) -> None:
-        """A session whose loop is here takes no calls of anybody else."""
+        """A session with its own loop accepts no external calls or results."""
         agent = Agent(ScriptedModel([]), name="bot")
         session = await hub.open_session(agent, SessionConfig(NETS))
         with pytest.raises(UnknownSessionError, match="its own loop"):
@@ -108,7 +108,7 @@ class TestSession:
             await hub.result(session, "t", output="", is_error=False)
 
     async def test_says_what_nets_allow(self, hub: Hub) -> None:
-        """G-24: the account for a system prompt, and what would become of a call not made."""
+        """G-24: the hub describes the nets for a system prompt and explains a call that was not made."""
         await opened(hub)
         assert "deploy" in await hub.system_prompt("robin-1")
         assert (await hub.explain_input("robin-1", "rm", {})).outcome == "block"
@@ -117,7 +117,7 @@ class TestSession:
 
 class TestCall:
     async def test_allowed_blocked_and_settled(self, hub: Hub) -> None:
-        """The nets decide, and results move them: deploy needs a test that succeeded."""
+        """The nets decide calls, and results move them: deploy requires a successful test."""
         await opened(hub, "require test before deploy\nblock rm")
         blocked = await hub.call("robin-1", "r", "rm", {})
         assert (blocked.outcome, blocked.mode, blocked.would) == ("block", "enforce", None)
@@ -130,7 +130,7 @@ class TestCall:
         await check_fold(hub)
 
     async def test_decision_is_durable_before_the_answer(self, hub: Hub) -> None:
-        """No answer is given that is not in the file."""
+        """A decision is in the file before its answer is given."""
         await opened(hub)
         await hub.call("robin-1", "t", "test", {"fast": True})
         with closing(sqlite3.connect(hub.database)) as connection:
@@ -138,7 +138,7 @@ class TestCall:
         assert [kind for (kind,) in rows] == ["session.opened", "message", "call.decided"]
 
     async def test_waits_for_a_person(self, hub: Hub) -> None:
-        """An approved call is answered with who approved it in the record."""
+        """An approved call is answered, and the record has its approver."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
         asked = await asking(hub)
@@ -150,7 +150,7 @@ class TestCall:
         await check_fold(hub)
 
     async def test_denied_by_a_person(self, hub: Hub) -> None:
-        """The agent is told who said no, and why."""
+        """The answer contains the reason of the denial."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
         asked = await asking(hub)
@@ -158,7 +158,7 @@ class TestCall:
         assert (await asked).reason == "deploy was rejected by human review: not on Friday"
 
     async def test_edited_input_is_the_one_to_run(self, hub: Hub) -> None:
-        """The answer has what the person made of the input, and says so; so does its repetition."""
+        """The answer contains the edited input and says so, also when the call is repeated."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
         asked = await asking(hub)
@@ -171,7 +171,7 @@ class TestCall:
             await hub.call("robin-1", "d1", "deploy", {"env": "lab"})
 
     async def test_several_people(self, hub: Hub) -> None:
-        """Two different people approve, and whoever started the session is neither."""
+        """Two different operators must approve, and the one who started the session does not count."""
         await opened(hub, "require 2 human-approvals before deploy")
         asked = await asking(hub)
         request = await question(hub)
@@ -182,7 +182,7 @@ class TestCall:
         assert (await asked).outcome == "allow"
 
     async def test_grants_and_limits(self, hub: Hub) -> None:
-        """A grant lets the next call pass without a person; the limit holds all the same."""
+        """A grant allows the next call without a request, but the limit still applies."""
         await opened(hub, "require human-approval before deploy\nlimit deploy to 2 per session")
         asked = await asking(hub)
         await hub.decide(
@@ -195,7 +195,7 @@ class TestCall:
         await check_fold(hub)
 
     async def test_expires(self, tmp_path: Path) -> None:
-        """A request that nobody answers in time blocks the call."""
+        """A request that expires blocks the call."""
         hour = timedelta(hours=1)
         times = [datetime(2026, 1, 1, tzinfo=UTC)]
         hub = Hub(Journal.open(tmp_path / "timed.db", clock=lambda: times[0]))
@@ -209,7 +209,7 @@ class TestCall:
         await hub.close()
 
     async def test_shadow_mode_asks_nobody(self, hub: Hub) -> None:
-        """G-57: everything is allowed, and the answer says what enforce mode had made of it."""
+        """G-57: in shadow mode all calls are allowed, and the answer has enforce mode's outcome."""
         await opened(hub, mode="shadow")
         found = {tool: await hub.call("robin-1", tool, tool, {}) for tool in ("test", "deploy", "rm")}
         assert {t: (a.outcome, a.mode, a.would) for t, a in found.items()} == {
@@ -222,7 +222,7 @@ class TestCall:
         await check_fold(hub)
 
     async def test_switching_has_it_judged_anew(self, hub: Hub) -> None:
-        """G-67: a net that is switched off while a call waits does not let it pass: it is asked anew."""
+        """G-67: switching the net off does not allow a waiting call; it is requested again."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
         asked = await asking(hub)
@@ -237,7 +237,7 @@ class TestCall:
         await check_fold(hub)
 
     async def test_input_that_is_no_json_is_refused(self, hub: Hub) -> None:
-        """What the record cannot hold is never allowed, and the session goes on."""
+        """Input that the record cannot hold is refused, and the session continues."""
         await opened(hub)
         with pytest.raises(ValueError, match="valid"):
             await hub.call("robin-1", "o", "test", {"what": object()})  # type: ignore[dict-item]
@@ -250,7 +250,7 @@ class TestCall:
         await check_fold(hub)
 
     async def test_input_is_its_own(self, hub: Hub) -> None:
-        """Whoever changes what was given, or what came back, changes nothing that was judged."""
+        """Later changes to the given input or to the answer do not change what was judged."""
         await opened(hub)
         given = {"env": ["lab"]}
         asked = asyncio.ensure_future(hub.call("robin-1", "t", "test", given))
@@ -263,7 +263,7 @@ class TestCall:
 
 class TestSameId:
     async def test_waits_for_the_same_person(self, hub: Hub) -> None:
-        """Asked again while it waits, a call has one request and one answer."""
+        """A repetition of a waiting call shares its request and its answer."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
         first = await asking(hub)
@@ -275,7 +275,7 @@ class TestSameId:
         assert len(recorded(hub.database, ApprovalRequested)) == 1
 
     async def test_is_not_taken_back_with_who_asked(self, hub: Hub) -> None:
-        """A lost connection withdraws nothing: the call is there when the client comes back."""
+        """A lost connection withdraws nothing: the repeated call gets the answer."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
         (await asking(hub)).cancel()
@@ -286,7 +286,7 @@ class TestSameId:
         assert (await again).outcome == "allow"
 
     async def test_gets_the_same_answer(self, hub: Hub) -> None:
-        """A budget is spent once, however often the call is repeated."""
+        """A repeated call uses the limit only once."""
         await opened(hub, "limit deploy to 1 per session")
         answers = [await hub.call("robin-1", "d", "deploy", {}) for _ in range(3)]
         assert [(a.outcome, a.repeated) for a in answers] == [
@@ -304,7 +304,7 @@ class TestSameId:
     async def test_of_another_call_is_refused(
         self, hub: Hub, tool: str, arguments: dict[str, object]
     ) -> None:
-        """Another tool or input under a used id is refused, also while the first one waits."""
+        """Another tool or input under a used id is refused, also while the first call waits."""
         await opened(hub, "require human-approval before slow")
         await hub.call("robin-1", "t", "test", {"n": 1})
         with pytest.raises(CallIdUsed, match="another call 't'"):
@@ -317,7 +317,7 @@ class TestSameId:
             await waiting
 
     async def test_after_a_restart(self, hub: Hub, tmp_path: Path) -> None:
-        """The record answers what it decided, refuses what differs, and judges what it had not."""
+        """After a restart, recorded decisions are repeated, and undecided calls are judged."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
         first = await hub.call("robin-1", "t2", "test", {})
@@ -342,14 +342,14 @@ class TestSameId:
 
 
 def snapshot(database: Path, to: Path) -> None:
-    """What is durable now, as a crash would leave it."""
+    """Copy the durable state, as a crash would leave it."""
     with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(to)) as target:
         source.backup(target)
 
 
 class TestResult:
     async def test_only_of_allowed_calls(self, hub: Hub) -> None:
-        """Nothing is settled that was blocked, waits, or was never asked."""
+        """A result of a blocked, waiting or unknown call is refused."""
         await opened(hub)
         await hub.call("robin-1", "r", "rm", {})
         await ran(hub, "robin-1", "t", "test")
@@ -362,11 +362,11 @@ class TestResult:
         waiting.cancel()
         results = recorded(hub.database, CallResult)
         assert [r.call_id for r in results if r.anomaly is None] == ["t"]
-        # Of a call that was never asked there is an alarm, which settles nothing.
+        # The result of an unknown call is recorded as an anomaly and settles nothing.
         assert [r.call_id for r in results if r.anomaly is not None] == ["x"]
 
     async def test_only_once(self, hub: Hub) -> None:
-        """The same again changes nothing, another one is refused; both also at the same moment."""
+        """A repeated result changes nothing, and a different one is refused, also at the same moment."""
         await opened(hub, "require test before deploy\nlimit deploy to 1 per test")
         await hub.call("robin-1", "t", "test", {})
 
@@ -388,7 +388,7 @@ class TestResult:
         await check_fold(hub)
 
     async def test_says_how_long_it_took(self, tmp_path: Path) -> None:
-        """As the agent says, else since the decision."""
+        """The duration is the agent's, or else the time since the decision."""
         times = [datetime(2026, 1, 1, tzinfo=UTC)]
         hub = Hub(Journal.open(tmp_path / "timed.db", clock=lambda: times[0]))
         await opened(hub)
@@ -402,7 +402,7 @@ class TestResult:
 
 class TestWithdrawal:
     async def test_takes_the_request_from_the_queue(self, hub: Hub) -> None:
-        """The record says that nobody waits and why; an answer then comes too late."""
+        """The record says why the request was withdrawn, and a later answer is refused."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
         asked = await asking(hub)
@@ -422,7 +422,7 @@ class TestWithdrawal:
         await check_fold(hub)
 
     async def test_is_judged_anew_when_made_again(self, hub: Hub) -> None:
-        """A call that was taken back was never decided: the next time a person is asked again."""
+        """A withdrawn call was not decided: made again, it is requested again."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
         first = await asking(hub)
@@ -435,7 +435,7 @@ class TestWithdrawal:
         await check_fold(hub)
 
     async def test_changes_no_decision(self, hub: Hub) -> None:
-        """What was decided stays so; an id of no call is refused."""
+        """Withdrawing a decided call changes nothing; an unknown id is refused."""
         await opened(hub)
         await hub.call("robin-1", "t", "test", {})
         await hub.withdraw_call("robin-1", "t", "timeout")
@@ -444,7 +444,7 @@ class TestWithdrawal:
             await hub.withdraw_call("robin-1", "x", "timeout")
 
     async def test_at_the_very_moment_of_the_call(self, hub: Hub) -> None:
-        """Taken back at once, a call is decided and answered or neither."""
+        """A call withdrawn right after it was made is skipped and never requested."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
         for turns in range(12):
@@ -467,7 +467,7 @@ class TestWithdrawal:
 
 class TestStop:
     async def test_denies_what_waits(self, hub: Hub) -> None:
-        """Stopping blocks the calls that wait, for good, and nothing else."""
+        """Stopping permanently blocks the waiting calls and no others."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
         asked = await asking(hub)
@@ -481,10 +481,10 @@ class TestStop:
         await check_fold(hub)
 
     async def test_with_a_denial(self, hub: Hub) -> None:
-        """Denying one call and stopping the agent denies the others too."""
+        """Denying one call with a stop also denies the other waiting calls."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
-        # One success of `test` is for one deploy: the second waits for what becomes of the first (G-68).
+        # One success of `test` allows one deploy: the second call waits for the first (G-68).
         heard = hub.subscribe()
         both = [await asking(hub, "d1"), asyncio.ensure_future(hub.call("robin-1", "d2", "deploy", {}))]
         await until(heard, CallWaits)
@@ -494,7 +494,7 @@ class TestStop:
         assert [(await each).outcome for each in both] == ["block", "block"]
 
     async def test_closing_ends_it(self, hub: Hub) -> None:
-        """Who waits is told, its request is withdrawn, later calls are refused."""
+        """A waiting caller gets an error, the request is withdrawn and later calls are refused."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
         asked = await asking(hub)
@@ -511,7 +511,7 @@ class TestStop:
 
 class TestResume:
     async def test_a_late_result_counts(self, hub: Hub) -> None:
-        """A call without a result is unknown after a restart, holds its place, and is settled late."""
+        """After a restart, a call without a result is unknown but pending; a late result settles it."""
         await opened(hub)
         await hub.call("robin-1", "t", "test", {})
         await hub.close_session("robin-1", by="ada")
@@ -529,7 +529,7 @@ class TestResume:
         await check_fold(hub)
 
     async def test_after_other_rules(self, hub: Hub) -> None:
-        """What waited in a net that is gone is dropped; a late result is kept and moves nothing twice."""
+        """A net that was dropped loses its pending results; a late result does not move a net twice."""
         await opened(hub, "require test before deploy\nrequire test before ship")
         await hub.call("robin-1", "t", "test", {})
         await hub.close_session("robin-1", by="ada")
@@ -545,7 +545,7 @@ class TestResume:
         await check_fold(hub)
 
     async def test_a_denial_outlives_the_host(self, hub: Hub, tmp_path: Path) -> None:
-        """What a person had denied when the host died is denied when the call is made again."""
+        """A denial recorded before the host died blocks the call when it is made again."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
         asked = await asking(hub)
@@ -563,7 +563,7 @@ class TestResume:
         await later.close()
 
     async def test_grants_and_switches_go_on(self, hub: Hub) -> None:
-        """Markings, grants, switches and mode are those of the record."""
+        """A resumed session has the markings, grants, switches and mode of its record."""
         await opened(hub, "require human-approval before deploy\nblock rm")
         asked = await asking(hub)
         await hub.decide(
@@ -580,7 +580,7 @@ class TestResume:
         await check_fold(hub)
 
     async def test_of_the_other_sort_is_refused(self, hub: Hub) -> None:
-        """An agent elsewhere goes on with its own sessions only, and a loop here with those it had."""
+        """An external agent can resume only external sessions, and a hosted agent only hosted ones."""
         await opened(hub)
         await hub.call("robin-1", "t", "test", {})
         agent = Agent(ScriptedModel([]), name="bot")
@@ -597,7 +597,7 @@ class TestResume:
             await resumed(hub, own)
 
     async def test_says_whose_it_was(self, hub: Hub) -> None:
-        """Who may go on with it can be told from the record."""
+        """The record tells which agent and operator own an external session."""
         await opened(hub)
         found = await hub.recorded_external("robin-1")
         assert found is not None
@@ -607,7 +607,7 @@ class TestResume:
 
 
 def forget_last(database: Path, kind: str) -> None:
-    """The journal as it was before its last event, which is of `kind`."""
+    """Delete the last event of the journal, which is of `kind`."""
     with closing(Journal.open(database)) as journal:
         del journal
     with closing(sqlite3.connect(database)) as connection, connection:

@@ -1,4 +1,4 @@
-"""Calls of agents elsewhere that the gate decides at once, while nobody waits in a task for them."""
+"""Calls of external agents that the gate decides at once, without a waiting task."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ async def hub(journal: StepwiseJournal) -> AsyncIterator[Hub]:
 
 async def until_told(told: Told, number: int) -> None:
     async with asyncio.timeout(20):
-        while len(told) < number:  # noqa: ASYNC110 - another's list
+        while len(told) < number:  # noqa: ASYNC110 - another task's list
             await asyncio.sleep(0)
 
 
 def asks(hub: Hub, call: str, tool: str, told: Told, **given: str) -> bool:
-    """Have a call decided that needs nobody; `told` gets its answer, and false is returned for others."""
+    """Submit a call that is decided at once; `told` gets its answer. Return false for other calls."""
     answer = hub._live.hosted("robin-1").calls.try_decide(call, tool, {**given})
     if not isinstance(answer, asyncio.Future):
         return False
@@ -48,7 +48,7 @@ def asks(hub: Hub, call: str, tool: str, told: Told, **given: str) -> bool:
 
 class TestAtOnce:
     async def test_is_told_what_the_record_has(self, hub: Hub) -> None:
-        """G-15: nothing is told in the moment of asking, and the record has it once it is told."""
+        """G-15: the answer comes only once the record has the decision."""
         await opened(hub, "limit test to 1 per session")
         told: Told = []
         assert asks(hub, "t", "test", told)
@@ -64,7 +64,7 @@ class TestAtOnce:
         await check_fold(hub)
 
     async def test_not_where_a_person_decides(self, hub: Hub) -> None:
-        """G-15: a call that somebody has to be asked about leaves no trace until it is asked."""
+        """G-15: a call that needs approval leaves no trace until it is submitted as such."""
         await opened(hub, "require human-approval before deploy")
         told: Told = []
         assert not asks(hub, "d", "deploy", told)
@@ -75,14 +75,14 @@ class TestAtOnce:
         assert await hub.approvals() == []
         waiting = asyncio.ensure_future(hub.call("robin-1", "d", "deploy", {}))
         async with asyncio.timeout(20):
-            while not (asked := await hub.approvals()):  # noqa: ASYNC110 - another's state
+            while not (asked := await hub.approvals()):  # noqa: ASYNC110 - another task's state
                 await asyncio.sleep(0)
         await hub.decide(asked[0].id, approved=True, by="ada")
         assert (await waiting).outcome == "allow"
         await check_fold(hub)
 
     async def test_not_again(self, hub: Hub) -> None:
-        """A call that is known is not decided anew, and none with its id and another input."""
+        """A known call is not decided again, and its id is refused with another input."""
         await opened(hub, "limit test to 5 per session")
         told: Told = []
         assert asks(hub, "t", "test", told)
@@ -97,7 +97,7 @@ class TestAtOnce:
         assert len(recorded(hub.database, CallDecided)) == 1
 
     async def test_lost_with_what_rests_on_it(self, hub: Hub, journal: StepwiseJournal) -> None:
-        """G-15: calls decided on what was lost are lost, and the next is judged as if none had been."""
+        """G-15: if a decision is lost, so are those based on it, and later calls ignore them."""
         await opened(hub, "limit test to 2 per session")
         journal.refuse = 1
         told: Told = []

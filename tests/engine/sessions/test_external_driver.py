@@ -1,4 +1,4 @@
-"""What operators say to an agent that somebody here has started: one turn at a time, recorded first."""
+"""Messages to an external agent that Interlock has started: one turn at a time, recorded first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ..support.stepwise import Clock, StepwiseJournal
 
 
 class Program:
-    """A driver whose turns end when they are told to, or at once when interrupted."""
+    """A driver whose turns end when the test says so, or when interrupted."""
 
     def __init__(self, *, takes_edits: bool = True) -> None:
         self.takes_edits = takes_edits
@@ -62,7 +62,7 @@ class Program:
 
 
 async def driven(hub: Hub) -> Program:
-    """A program with the session `robin-1`, in its first turn."""
+    """A program with the session `robin-1` in its first turn."""
     program = Program()
     await opened(hub, driver=program)
     await hub.send("robin-1", "go", by="ada")
@@ -77,7 +77,7 @@ def statuses(hub: Hub) -> list[tuple[str, str | None]]:
 
 class TestTurn:
     async def test_is_in_the_record_before_it_begins(self, hub: Hub) -> None:
-        """Whoever says something is told once it is recorded, by whom it was."""
+        """A message is recorded with its sender before `send` returns."""
         program = await driven(hub)
         [said] = recorded(hub.database, MessageAdded)
         assert (said.role, said.text, said.by) == ("user", "go", "ada")
@@ -87,7 +87,7 @@ class TestTurn:
         assert statuses(hub) == [("running", None), ("idle", None)]
 
     async def test_that_fails_is_followed_by_another(self, hub: Hub) -> None:
-        """A failed turn is shown as failed; what is said next begins a new one."""
+        """A failed turn is shown as failed, and the next message begins a new turn."""
         program = await driven(hub)
         program.end(RuntimeError("no network"))
         await hub.wait("robin-1")
@@ -100,7 +100,7 @@ class TestTurn:
         await check_fold(hub)
 
     async def test_that_fails_hands_back_what_waits(self, hub: Hub) -> None:
-        """Messages that waited for a failed turn are withdrawn, and can be said again."""
+        """Messages that were queued during a failed turn are withdrawn."""
         program = await driven(hub)
         await hub.send("robin-1", "later", by="ada", mode="queue")
         program.end(RuntimeError("no network"))
@@ -110,7 +110,7 @@ class TestTurn:
         await check_fold(hub)
 
     async def test_all_that_interrupted_it_is_the_next_one(self, hub: Hub) -> None:
-        """What was said now comes before what was said for later, and together."""
+        """Messages that interrupted a turn form the next one together, before queued messages."""
         program = await driven(hub)
         program.ending, held = asyncio.get_running_loop().create_future(), program.ending
         await hub.send("robin-1", "for later", by="ada", mode="queue")
@@ -131,7 +131,7 @@ class TestTurn:
 
 class TestEnd:
     async def test_of_the_program_is_seen_at_rest(self, hub: Hub) -> None:
-        """A program that goes away fails its session, which then cannot be told anything."""
+        """If the program exits, its session fails and accepts no more messages."""
         program = await driven(hub)
         program.end()
         await hub.wait("robin-1")
@@ -144,7 +144,7 @@ class TestEnd:
             await hub.send("robin-1", "hello?", by="ada")
 
     async def test_of_the_program_during_a_turn_fails_it(self, hub: Hub) -> None:
-        """A turn that ends well after its program has gone is not followed by another one."""
+        """If the program has exited, a turn that ends well is not followed by another."""
         program = await driven(hub)
         program.die("it crashed")
         for _ in range(5):
@@ -154,7 +154,7 @@ class TestEnd:
         assert statuses(hub)[-1] == ("failed", "it crashed")
 
     async def test_of_the_session_closes_the_program(self, hub: Hub) -> None:
-        """Closing a session in the middle of a turn ends its program, and is no failure."""
+        """Closing a session during a turn ends its program and is not recorded as a failure."""
         program = await driven(hub)
         await hub.send("robin-1", "later", by="ada", mode="queue")
         await hub.close_session("robin-1", by="ada")
@@ -163,7 +163,7 @@ class TestEnd:
         assert not any(status == "failed" for status, _ in statuses(hub))
 
     async def test_of_what_waits_for_it_is_told(self, hub: Hub) -> None:
-        """Whoever waits for a session's rest is told when it is closed, too."""
+        """A caller that waits for the session to be idle returns when it is closed."""
         await driven(hub)
         waiting = asyncio.create_task(hub.wait("robin-1"))
         await asyncio.sleep(0)
@@ -173,7 +173,7 @@ class TestEnd:
 
 class TestRefusal:
     async def test_of_the_journal_says_nothing_to_the_program(self, tmp_path: Path) -> None:
-        """What could not be recorded was not said."""
+        """A message that the journal refuses is not sent to the program."""
         journal = StepwiseJournal.open(tmp_path / "hub.db", clock=Clock()).quick([0])
         hub = Hub(journal)
         program = Program()
@@ -185,7 +185,7 @@ class TestRefusal:
         await hub.close()
 
     async def test_of_a_turns_end_fails_the_session(self, tmp_path: Path) -> None:
-        """A turn whose end cannot be recorded leaves no session that seems to work on."""
+        """If the end of a turn cannot be recorded, the session fails instead of staying running."""
         journal = StepwiseJournal.open(tmp_path / "hub.db", clock=Clock()).quick([0])
         hub = Hub(journal)
         program = await driven(hub)
@@ -196,7 +196,7 @@ class TestRefusal:
         await hub.close()
 
     async def test_of_a_summary_stands(self, hub: Hub) -> None:
-        """Its conversation is the program's: only what the program can be told is passed on."""
+        """Compaction is refused, because the conversation belongs to the program."""
         program = await driven(hub)
         with pytest.raises(ExternalSessionError):
             await hub.compact("robin-1", by="ada")

@@ -1,4 +1,4 @@
-"""Calls of agents elsewhere while the journal refuses to write: what is not recorded is not answered."""
+"""Calls of external agents while the journal refuses to write: unrecorded calls are not answered."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ async def hub(journal: StepwiseJournal) -> AsyncIterator[Hub]:
 
 
 class TestUnrecordedCall:
-    """The call and what the gate decides about it are handed over together, and are lost together."""
+    """A call and its decision are recorded together or lost together."""
 
     async def test_is_not_answered_and_moves_nothing(self, hub: Hub, journal: StepwiseJournal) -> None:
-        """G-15: neither call nor decision is in the record, and the nets stand where they stood."""
+        """G-15: neither the call nor its decision is recorded, and the nets keep their marking."""
         await opened(hub, "limit test to 1 per session")
         journal.refuse = 1
         with pytest.raises(JournalError, match="disk is full"):
@@ -45,7 +45,7 @@ class TestUnrecordedCall:
         await check_fold(hub)
 
     async def test_leaves_its_id_free(self, hub: Hub, journal: StepwiseJournal) -> None:
-        """G-15: an id that is not in the record may stand for another input, and then only for that."""
+        """G-15: an unrecorded id can be used for another input."""
         await opened(hub)
         journal.refuse = 1
         with pytest.raises(JournalError):
@@ -57,7 +57,7 @@ class TestUnrecordedCall:
         await check_fold(hub)
 
     async def test_nobody_is_asked_about_it(self, hub: Hub, journal: StepwiseJournal) -> None:
-        """G-15: a call that could not be recorded is neither asked about nor blocked."""
+        """G-15: a call that could not be recorded is neither requested nor blocked."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
         journal.refuse = 1
@@ -67,7 +67,7 @@ class TestUnrecordedCall:
         assert [decided.call_id for decided in recorded(hub.database, CallDecided)] == ["t"]
         again = asyncio.ensure_future(hub.call("robin-1", "d", "deploy", {"env": "staging"}))
         async with asyncio.timeout(20):
-            while not (asked := await hub.approvals()):  # noqa: ASYNC110 - another's state
+            while not (asked := await hub.approvals()):  # noqa: ASYNC110 - another task's state
                 await asyncio.sleep(0)
         assert asked[0].input == {"env": "staging"}
         await hub.decide(asked[0].id, approved=True, by="ada")
@@ -76,7 +76,7 @@ class TestUnrecordedCall:
 
     @pytest.mark.parametrize("turns", range(8))
     async def test_taken_back_meanwhile(self, hub: Hub, journal: StepwiseJournal, turns: int) -> None:
-        """G-15: a call that is taken back while it cannot be recorded is over, whatever came first."""
+        """G-15: a call that is withdrawn while it cannot be recorded ends, in either order."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
         journal.quick([turns % 3], [turns % 2])
@@ -98,13 +98,13 @@ class TestStop:
     async def test_while_an_answer_is_recorded(
         self, hub: Hub, journal: StepwiseJournal, turns: int, approved: bool
     ) -> None:
-        """G-15: stopping in the midst of an answer blocks the call or comes too late; nobody has to
-        try again."""
+        """G-15: stopping while an answer is recorded blocks the call or comes too late; no retry is
+        needed."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
         call = asyncio.ensure_future(hub.call("robin-1", "d", "deploy", {"env": "prod"}))
         async with asyncio.timeout(20):
-            while not (asked := await hub.approvals()):  # noqa: ASYNC110 - another's state
+            while not (asked := await hub.approvals()):  # noqa: ASYNC110 - another task's state
                 await asyncio.sleep(0)
         journal.quick([3], [3])
         deciding = asyncio.ensure_future(hub.decide(asked[0].id, approved=approved, by="mia"))
@@ -121,12 +121,12 @@ class TestStop:
 
 
 class TestTogether:
-    """One commit for a call that is decided at once."""
+    """A call that is decided at once needs one commit."""
 
     async def test_call_and_decision_are_one_commit(
         self, hub: Hub, journal: StepwiseJournal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Nobody waits for the disk twice where the gate has its answer ready."""
+        """The call and its decision are in the same commit."""
         await opened(hub)
         batches: list[list[str]] = []
         commit = journal._writer.commit

@@ -1,4 +1,4 @@
-"""Whatever an agent elsewhere, operators and deaths do at whatever moment, an id is decided once."""
+"""LAW: for any actions of an external agent and operators, and any crashes, an id is decided once."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ block rm
 """
 NETS = ("require-test-before-deploy", "approve-before-deploy", "approve-before-publish", "block-rm")
 CALLS = (("t", "test"), ("u", "test"), ("d", "deploy"), ("e", "deploy"), ("p", "publish"), ("r", "rm"))
-"""What each id stands for, unless another input comes first."""
+"""The id and tool of each call."""
 
 Verb: TypeAlias = Literal[
     "call", "other", "withdraw", "ok", "failed", "approve", "edit", "grant", "deny", "stop",
@@ -45,7 +45,7 @@ Verb: TypeAlias = Literal[
 
 @dataclass(frozen=True)
 class Move:
-    """Something that happens `turns` turns of the loop after the move before; -1 once all rests."""
+    """An action that happens `turns` loop turns after the previous one; -1 waits until all is quiet."""
 
     verb: Verb
     which: int = 0
@@ -65,7 +65,7 @@ MOVES = st.lists(st.one_of(AGENTS, AGENTS, AGENTS, PEOPLE, PEOPLE, DEATHS), min_
 
 @dataclass
 class World:
-    """One session that several hosts have one after the other, and all that its agent was ever told."""
+    """One session under successive hosts, and all answers that its agent received."""
 
     folder: Path
     hub: Hub
@@ -75,7 +75,7 @@ class World:
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
 
-    # What the agent does
+    # Actions of the agent
 
     def agent(self, move: Move) -> None:
         call_id, tool = CALLS[move.which]
@@ -100,7 +100,7 @@ class World:
     async def ask(self, call_id: str, tool: str, arguments: dict[str, JsonValue]) -> None:
         life, hub = self.life, self.hub
         try:
-            # After a result the next call under an id is another one, with an id of its own (G-76).
+            # After a result, the next call under an id is recorded under a new id (G-76).
             recorded_as = hub._external("robin-1").calls._id_of(call_id)
             answer = await hub.call("robin-1", call_id, tool, arguments)
         except CallIdUsed:
@@ -130,13 +130,13 @@ class World:
                 self.wrong.append(f"{call_id} ended {output}, and the file has {ends}")
 
     def current(self, call_id: str) -> str:
-        """The id in the record of the agent's last call under an id; its own where no session is live."""
+        """Return the recorded id of the agent's last call under an id; without a session, that id."""
         try:
             return self.hub._external("robin-1").calls.index.current(call_id)
         except UnknownSessionError:
             return call_id
 
-    # What people do
+    # Actions of operators
 
     async def people(self, move: Move) -> None:
         if move.verb == "toggle":
@@ -167,7 +167,7 @@ class World:
             stop=move.verb == "stop",
         )
 
-    # How hosts end
+    # Ends of hosts
 
     async def end(self, verb: Verb) -> None:
         if verb == "reopen":
@@ -191,17 +191,17 @@ class World:
         await work  # type: ignore[misc]
 
     async def rest(self) -> None:
-        """Until nothing moves but people."""
+        """Wait until only requests are open."""
         for _ in range(4):
             await self.hub._live.hosted("robin-1").record()
             await turns(6)
 
     async def check(self) -> None:
-        """The file says of each call what its agent was told, once; and the gate stands there."""
+        """Check that the file has each answer once and that the gate agrees with it."""
         await check_fold(self.hub)
         database = self.hub.database
         decided = Counter(d.call_id for d in recorded(database, CallDecided))
-        # A result of a call that was not asked about is an alarm, and no result.
+        # A result of an unknown call is an anomaly and not counted.
         ended = Counter(r.call_id for r in recorded(database, CallResult) if r.anomaly is None)
         self.wrong += [f"{i} was decided {n} times" for i, n in decided.items() if n > 1]
         self.wrong += [f"{i} has {n} results" for i, n in ended.items() if n > 1]
@@ -263,14 +263,13 @@ class TestLaws:
     @settings(max_examples=examples(40), deadline=None)
     @given(moves=MOVES)
     def test_an_id_is_decided_once(self, empty: Path, moves: list[Move]) -> None:
-        """G-63: no call is allowed without a decision in the file, no id gets two answers, fires twice or
-        has two results, through whatever people do and however its hosts end; fold, hub and gate are one.
-        """
+        """G-63: every allowed call has a decision in the file. No id gets two answers, fires twice or has
+        two results, for any actions and crashes. Fold, hub and gate agree."""
         world = live_through(empty, moves)
         event(f"{len(world.answers)} calls answered, {len(world.taken)} settled")
 
     def test_a_long_day(self, empty: Path) -> None:
-        """What the law is about happens: calls are edited, stopped, settled, and outlive deaths."""
+        """The law's cases occur: calls are edited, stopped, settled and kept across crashes."""
         story: list[tuple[Verb, int]] = [
             ("call", 0), ("ok", 0), ("call", 2), ("die", 0), ("call", 2), ("approve", 0), ("call", 2),
             ("restart", 0), ("call", 2), ("other", 2), ("ok", 2), ("die", 0), ("ok", 2), ("call", 1),

@@ -1,4 +1,4 @@
-"""The record of an agent elsewhere is one like any other: judged again, counted, exported, verified."""
+"""The record of an external agent supports backtests, counts, exports and verification like any other."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RULES = "require test before deploy\nrequire human-approval before deploy\nblock
 
 @pytest.fixture
 async def journal(tmp_path: Path) -> Path:
-    """A session with an approved deploy, a denied one, a blocked call and a result that came late."""
+    """A session with an approved and a denied deploy, a blocked call and a late result."""
     hub = Hub.open(tmp_path / "hub.db")
     await opened(hub, RULES)
     await hub.record_message("robin-1", "user", "ship it")
@@ -52,7 +52,7 @@ async def journal(tmp_path: Path) -> Path:
 
 class TestRecord:
     def test_its_calls_are_counted(self, journal: Path) -> None:
-        """Five decided calls, each in one line of the decisions, with its late result."""
+        """Five decided calls have one line each in the decisions, including the late result."""
         assert list(recorded_sessions(journal)) == ["robin-1"]
         assert count_calls(journal) == 5
         lines = [(d.call_id, d.verdict, d.result) for d in decisions_of(events(journal))]
@@ -67,14 +67,14 @@ class TestRecord:
         assert (line.kind, line.calls, line.blocked, line.status) == ("outside", 5, 2, "done")
 
     def test_counts_for_fatigue(self, journal: Path) -> None:
-        """What was asked about its calls counts for rules and operators."""
+        """Requests of its calls count in the fatigue statistics of rules and operators."""
         found = fatigue(journal)
         [rule] = found.rules
         assert (rule.tally.decided, rule.tally.approved) == (2, 1)
         assert [who.name for who in found.operators] == ["mia"]
 
     def test_is_judged_again(self, journal: Path) -> None:
-        """A backtest under its own rules finds the same, one under others what they change."""
+        """A backtest under the same rules finds no difference; under others it finds their changes."""
         same = Backtest(Trial.of(compile_rules(RULES).registry))
         reports = list(same.run(recordings(journal, ["robin-1"])))
         assert (reports[0].counts.judged.calls, reports[0].counts.same.calls) == (5, 5)
@@ -83,7 +83,7 @@ class TestRecord:
         assert report.counts.blocked.calls == 2
 
     def test_what_if(self, journal: Path) -> None:
-        """From the middle of it, other rules judge what came after."""
+        """From the middle of the record, other rules judge the later calls."""
         record = events(journal)
         decided = [e.seq for e in record if e.body.type == "call.decided"]
         trial = Trial.of(compile_rules("block deploy").registry)
@@ -91,7 +91,7 @@ class TestRecord:
         assert report.counts.judged.calls == 3
 
     def test_is_exported_and_imported(self, journal: Path, tmp_path: Path) -> None:
-        """Its chain holds, in its own journal and in another that took it in; nothing is lost."""
+        """The hash chain is valid in its journal and after an import, and nothing is lost."""
         assert [c.fault for c in verify_journal(journal)] == [None]
         path = tmp_path / "robin.jsonl"
         lines = as_jsonl("robin-1", linked_events(journal, "robin-1"), None)
@@ -101,7 +101,7 @@ class TestRecord:
         assert fold(events(tmp_path / "other.db")) == fold(events(journal))
 
     async def test_does_not_go_on_in_another_journal(self, journal: Path, tmp_path: Path) -> None:
-        """Calls are answered as they were decided, and nobody there made the decisions of the record."""
+        """An imported session cannot be resumed, because no server here made its decisions."""
         path = tmp_path / "robin.jsonl"
         lines = as_jsonl("robin-1", linked_events(journal, "robin-1"), None)
         path.write_text("\n".join(lines) + "\n")
@@ -117,7 +117,7 @@ class TestRecord:
         await hub.close()
 
     def test_reads_well(self, journal: Path) -> None:
-        """Every event has a line and what it changed, without a model that nobody named."""
+        """Every event has a readable headline and list of changes."""
         record = events(journal)
         assert headline(record[0]).startswith(
             "session.opened  robin  in enforce mode, 3 nets  external agent"
@@ -129,7 +129,7 @@ class TestRecord:
             assert "on ," not in headline(event)
 
     async def test_an_agent_here_cannot_take_it_over(self, journal: Path) -> None:
-        """What was started elsewhere says so to whoever would go on with it from the history."""
+        """A hosted agent cannot resume an external session."""
         hub = Hub.open(journal)
         assert await hub.origin("robin-1") == Origin(session="robin-1", source=None, imported=False)
         with pytest.raises(ValueError, match="external agent"):

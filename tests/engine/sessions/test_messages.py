@@ -1,4 +1,4 @@
-"""What people say to an agent that works: accepted once it is recorded, and never lost (A-63)."""
+"""Messages to a working agent: accepted once recorded, and never lost (A-63)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ASK = approval("deploy")
 
 
 async def asking(hub: Hub, shop: Shop, *then: object) -> str:
-    """A session whose agent waits for an answer; what its model says `then`."""
+    """A session whose agent waits for approval; `then` are the next replies of its model."""
     events = hub.subscribe()
     session = await start(hub, shop, C(test={}), C(deploy={}), *then)
     await until(events, ApprovalRequested)
@@ -42,7 +42,7 @@ async def asking(hub: Hub, shop: Shop, *then: object) -> str:
 
 
 async def waiting(hub: Hub, session: str) -> list[str]:
-    """What the state says waits, after a check that just this waits in the agent's inbox."""
+    """Return the queued texts of the state, after checking them against the agent's inbox."""
     texts = [queued.text for queued in (await hub.session(session)).queued]
     assert sorted(texts) == sorted(m.text for m in hub._live.get(session)[1].waiting_messages)
     await check(hub, session)
@@ -51,7 +51,7 @@ async def waiting(hub: Hub, session: str) -> list[str]:
 
 class TestAccepted:
     async def test_by_a_session_that_works(self, hub: Hub, shop: Shop) -> None:
-        """A-70: when `send` returns the file has the message, with mode and sender, and it waits."""
+        """A-70: the message waits and is in the file with mode and sender when `send` returns."""
         session = await asking(hub, shop, T("done"), T("and that"))
         await hub.send(session, "then that", by="ben", mode="queue")
         [queued] = bodies(hub, session, MessageQueued)
@@ -65,7 +65,7 @@ class TestAccepted:
         assert (said.message_id, said.text, said.by) == (queued.message_id, "then that", "ben")
 
     async def test_by_a_session_at_rest(self, hub: Hub, shop: Shop) -> None:
-        """A-70: a message that begins a run is in the file, too, when `send` returns; it never waited."""
+        """A-70: a message that begins a run is also in the file when `send` returns; it never waits."""
         session = await hub.open_session(bot(shop, T("hi")), SessionConfig({}))
         await hub.send(session, "hello", by="ben")
         assert next((m.text, m.by) for m in bodies(hub, session, MessageAdded)) == ("hello", "ben")
@@ -73,7 +73,7 @@ class TestAccepted:
         assert bodies(hub, session, MessageQueued) == []
 
     async def test_two_at_once_to_a_session_at_rest(self, hub: Hub, shop: Shop) -> None:
-        """A-74: of two messages the first begins the run and the second waits, on record."""
+        """A-74: of two simultaneous messages, the first begins the run and the second is queued."""
         session = await hub.open_session(bot(shop, T("hi"), T("ho")), SessionConfig({}))
         await asyncio.gather(hub.send(session, "one"), hub.send(session, "two"))
         await hub.wait(session)
@@ -82,7 +82,7 @@ class TestAccepted:
         assert said == ["one", "two"]
 
     async def test_not_what_cannot_be_recorded(self, hub: Hub, shop: Shop) -> None:
-        """What the journal refuses is refused, and nothing waits."""
+        """A message that the journal refuses is refused, and none waits."""
         session = await asking(hub, shop, T("done"))
         with full_disk(), pytest.raises(JournalError):
             await hub.send(session, "rather not", by="ben")
@@ -90,28 +90,28 @@ class TestAccepted:
         assert len(await hub.approvals()) == 1
 
     async def test_not_what_no_run_can_store(self, hub: Hub, shop: Shop) -> None:
-        """A session at rest whose journal is full says so to the sender."""
+        """If the journal of an idle session is full, the sender gets the error."""
         session = await hub.open_session(bot(shop, T("hi")), SessionConfig({}))
         with full_disk(), pytest.raises(JournalError):
             await hub.send(session, "hello", by="ben")
         assert bodies(hub, session, MessageAdded) == []
 
     async def test_not_what_no_run_takes_up(self, hub: Hub, shop: Shop) -> None:
-        """A run that nobody ever starts is an error of `send`, not a message that hangs."""
+        """If the run of a message is never started, `send` raises instead of hanging."""
         session = await hub.open_session(bot(shop, T("hi")), SessionConfig({}))
         hub.spawn = lambda run, session_id: run.close()
         with pytest.raises(Exception, match="was stopped before it took up the message"):
             await hub.send(session, "hello", by="ben")
 
     async def test_mode(self, hub: Hub, shop: Shop) -> None:
-        """A mode that does not exist is refused before anything is recorded."""
+        """An unknown mode is refused before anything is recorded."""
         session = await hub.open_session(bot(shop), SessionConfig({}))
         with pytest.raises(ValueError, match="mode"):
             await hub.send(session, "hello", mode="shout")
         assert bodies(hub, session, SessionStatus) == []
 
     async def test_sender_that_is_cancelled(self, hub: Hub, shop: Shop) -> None:
-        """Whoever stops waiting for an answer has not taken back what the record has."""
+        """Cancelling `send` does not withdraw a recorded message."""
         session = await asking(hub, shop, T("done"), T("that too"))
         sending = asyncio.create_task(hub.send(session, "then that", mode="queue"))
         await asyncio.sleep(0)
@@ -122,7 +122,7 @@ class TestAccepted:
         assert await waiting(hub, session) == ["then that"]
 
     async def test_text_that_utf8_cannot_hold(self, hub: Hub, shop: Shop) -> None:
-        """A lone surrogate is replaced, on record as in the conversation."""
+        """A lone surrogate is replaced in the record and in the conversation."""
         session = await asking(hub, shop, T("done"))
         await hub.send(session, "half \ud800", mode="queue")
         assert await waiting(hub, session) == ["half ?"]
@@ -130,7 +130,7 @@ class TestAccepted:
 
 class TestHandedBack:
     async def test_by_an_abort(self, hub: Hub, shop: Shop) -> None:
-        """A-94: what waited is withdrawn on record when `abort` returns; its text stays to be read."""
+        """A-94: an abort withdraws waiting messages on record; the transcript keeps their text."""
         session = await asking(hub, shop, T("never"))
         await hub.send(session, "then that", by="ben", mode="queue")
         await hub.abort(session, "enough")
@@ -143,7 +143,7 @@ class TestHandedBack:
         assert note.text == "not delivered (the agent was stopped: enough): then that"
 
     async def test_by_an_error(self, hub: Hub, shop: Shop) -> None:
-        """A-84: a run that fails clears what waited, and the record says so."""
+        """A-84: a failed run withdraws its waiting messages on record."""
         session = await asking(hub, shop, ERR("boom"))
         await hub.send(session, "then that", mode="queue")
         [asked] = await hub.approvals()
@@ -155,7 +155,7 @@ class TestHandedBack:
 
     @pytest.mark.parametrize("everything", [False, True])
     async def test_by_closing(self, tmp_path: Path, shop: Shop, everything: bool) -> None:
-        """A session that is closed, or whose hub is, leaves nothing waiting: nobody resumes into it."""
+        """Closing a session or its hub withdraws the waiting messages."""
         hub = Hub.open(tmp_path / "a.db")
         session = await asking(hub, shop, T("never"))
         await hub.send(session, "then that", mode="queue")
@@ -167,7 +167,7 @@ class TestHandedBack:
         assert any("then that" in (entry.text or "") for entry in state.transcript)
 
     async def test_closed_session_takes_nothing(self, hub: Hub, shop: Shop) -> None:
-        """A-97: what comes while a session is being closed is refused."""
+        """A-97: a message to a session that is being closed is refused."""
         session = await asking(hub, shop, T("never"))
         live = hub._live.get(session)[1]
         closing = asyncio.create_task(live.aclose())
@@ -178,7 +178,7 @@ class TestHandedBack:
         assert bodies(hub, session, MessageQueued) == []
 
     async def test_a_run_that_is_killed(self, hub: Hub, shop: Shop) -> None:
-        """What was dropped by a worker that was cancelled again and again is withdrawn all the same."""
+        """Messages dropped by a worker that was cancelled repeatedly are also withdrawn."""
         workers: list[asyncio.Task[None]] = []
         hub.spawn = lambda run, session_id: workers.append(asyncio.ensure_future(run))
         session = await asking(hub, shop, T("again"))
@@ -201,7 +201,7 @@ def queued(name: str, mode: str = "queue") -> MessageQueued:
 
 class TestBranch:
     async def test_what_waited_stays(self, hub: Hub, shop: Shop) -> None:
-        """A branch has what was said, not what waited to be said to the other session."""
+        """A branch has the delivered messages, but not those that waited."""
         session = await asking(hub, shop, T("done"), T("that too"))
         await hub.send(session, "then that", mode="queue")
         [asked] = await hub.approvals()
@@ -229,12 +229,12 @@ class TestRecord:
         ],
     )
     def test_impossible(self, ends: EventBody, what: str) -> None:
-        """A record in which a message waits twice, or ends without waiting, makes no sense."""
+        """A record in which a message waits twice, or ends without waiting, is invalid."""
         with pytest.raises(FoldError, match=what):
             fold(recorded(opening(), queued("m1"), ends))
 
     def test_words(self) -> None:
-        """A list and a replay say what waits, what was taken up and when, and what was given back."""
+        """The list and the replay name waiting, delivered and withdrawn messages, with the delay."""
         taken = MessageAdded(role="user", text="m1", message_id="m1")
         gone = MessageWithdrawn(message_id="m2", reason="the run failed")
         events = recorded(opening(), queued("m1", "steer"), queued("m2"), taken, gone)

@@ -1,4 +1,4 @@
-"""Laws over what people say to an agent that works, and a host that dies at any event."""
+"""Laws of messages to a working agent whose host can die at any event."""
 
 from __future__ import annotations
 
@@ -52,13 +52,13 @@ NOW, SOON, LATER = (0, 0), (0, 9), (4, 0)
 
 
 async def turns(number: int) -> None:
-    """Let the others run for a while."""
+    """Let other tasks run for some turns of the loop."""
     for _ in range(number):
         await asyncio.sleep(0)
 
 
 class Life:
-    """A session under a hub of its own, and everything that was sent to it."""
+    """A session under its own hub, and everything sent to it."""
 
     def __init__(self, path: Path, replies: Sequence[str]) -> None:
         self.hub = Hub.open(path)
@@ -69,7 +69,7 @@ class Life:
         self.sending: list[asyncio.Task[None]] = []
 
     def agent(self) -> Agent:
-        """An agent whose model gives its replies, then says that it is done."""
+        """An agent whose model gives the scripted replies and then says that it is done."""
 
         def reply(messages: Sequence[Message]) -> Reply:
             self.prompts.append(tuple(messages))
@@ -84,7 +84,7 @@ class Life:
 
         @tool
         async def ask(ctx: ToolContext) -> str:
-            """Do what must be asked for."""
+            """Do something that needs approval."""
             self.ran.append(ctx.call_id)
             return "asked"
 
@@ -106,7 +106,7 @@ class Life:
                     await self.hub.decide(request.id, approved=what == "yes", by="ben")
 
     async def settled(self) -> None:
-        """Until it rests, every question answered with yes; what had been sent is accepted then."""
+        """Approve every request until the session is idle; by then all messages are accepted."""
         events = self.hub.subscribe()
 
         async def answer() -> None:
@@ -123,7 +123,7 @@ class Life:
         await answering
 
     async def check(self) -> None:
-        """What the record says waits is what does, and the conversation is what was prompted (A-77)."""
+        """Check that record, inbox, conversation and prompts agree (A-77)."""
         events = await self.hub.recorded("s1")
         hosted, session = self.hub._live.get("s1")
         assert fold(events) == hosted.state
@@ -139,7 +139,7 @@ class Life:
         assert session.waiting_messages == ()
 
     def watch(self) -> None:
-        """Whenever the state moves, everything it says waits does, unless it is being withdrawn."""
+        """After each event, check that messages waiting in the state are in the inbox or withdrawn."""
         hosted, session = self.hub._live.get("s1")
         publish = hosted.publish
 
@@ -158,7 +158,7 @@ class Life:
 
 
 def of(events: Sequence[JournalEvent]) -> tuple[list[str], list[str]]:
-    """The texts that a record has accepted and not given back, and those it gave back."""
+    """Return the texts that a record accepted, and those it withdrew."""
     texts: dict[str, str] = {}
     accepted: list[str] = []
     back: list[str] = []
@@ -181,7 +181,7 @@ def said_by_people(messages: Sequence[Message]) -> list[str]:
 
 
 def in_order(texts: Sequence[str], sent: Sequence[str]) -> bool:
-    """Whether texts of each mode stand in the order in which they were sent."""
+    """Return whether the texts of each mode are in the order in which they were sent."""
     return all(
         [t for t in texts if t.startswith(mode)] == [t for t in sent if t.startswith(mode) and t in texts]
         for mode in ("steer", "queue")
@@ -189,14 +189,14 @@ def in_order(texts: Sequence[str], sent: Sequence[str]) -> bool:
 
 
 def moment(events: Sequence[JournalEvent], death: float, amid: bool) -> int:
-    """After how many events the host dies; `amid` is when most messages wait."""
+    """Return after how many events the host dies; `amid` means while most messages wait."""
     waits = [len(fold(events[: n + 1]).queued) for n in range(len(events))]
     found = [n for n, number in enumerate(waits, 1) if not amid or number == max(waits)]
     return found[round(death * (len(found) - 1))]
 
 
 class TestLaws:
-    # Something waits in both modes while a question is open, and the host dies right then.
+    # A message of each mode waits during an open request, and the host dies at that moment.
     @example(["ask"], [(NOW, "steer"), (LATER, "queue"), (SOON, "queue")], 1.0, True, ["talk"])
     @example(["both"], [(NOW, "queue"), (LATER, "abort"), (NOW, "steer")], 0.4, False, [])
     @settings(max_examples=examples(60, usual=8), deadline=None)
@@ -204,10 +204,9 @@ class TestLaws:
     def test_each_message_is_said_once(
         self, empty: Path, replies: list[str], moves: Moves, death: float, amid: bool, then: list[str]
     ) -> None:
-        """A-63, A-70, A-77: accepted is what the record has; after a death at any event each of these
-        messages is in the conversation exactly once, those of a mode in the order they were sent, unless
-        it was handed back; and nothing else is.
-        """
+        """A-63, A-70, A-77: the record contains exactly the accepted messages. After a death at any
+        event, each is in the conversation exactly once, in the order of its mode, unless it was
+        withdrawn."""
 
         async def play(folder: Path) -> None:
             life = Life(Path(shutil.copy(empty, folder / "a.db")), replies)
@@ -215,7 +214,7 @@ class TestLaws:
             life.watch()
             for (commits, ticks), what in moves:
                 for _ in range(commits):
-                    await life.hub._live.get("s1")[0].record()  # nothing, in the time that a commit takes
+                    await life.hub._live.get("s1")[0].record()  # takes as long as a commit
                 await turns(ticks)
                 await life.move(what)
             await life.settled()

@@ -1,4 +1,4 @@
-"""What waited to be said when a host died is said to whoever goes on with the session (A-63)."""
+"""Messages that waited when a host died are delivered when the session is resumed (A-63)."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ ASK = approval("deploy")
 
 @asynccontextmanager
 async def left(path: Path, *after: EventBody) -> AsyncIterator[Hub]:
-    """A hub on the record of a session that its host left after these events."""
+    """A hub on the record of a session whose host died after these events."""
     with Journal.open(path / "a.db") as journal:
         said = MessageAdded(role="user", text="go")
         journal.write("s1", opening(ASK), SessionStatus(status="running"), said, *after)
@@ -45,7 +45,7 @@ async def left(path: Path, *after: EventBody) -> AsyncIterator[Hub]:
 
 
 async def gone_on(hub: Hub, shop: Shop, *replies: object) -> Agent:
-    """Resume the session and let it come to rest by itself."""
+    """Resume the session and wait until it is idle."""
     agent = bot(shop, *replies)
     await hub.resume_session("s1", agent, SessionConfig(registry(ASK), by="ben"))
     async with asyncio.timeout(10):
@@ -61,7 +61,7 @@ WAITED = asks(("c1", "deploy")), request("a1", "c1", "deploy")
 
 class TestResumed:
     async def test_amid_a_turn(self, tmp_path: Path, shop: Shop) -> None:
-        """A-79, A-80: the turn comes to its end first, then one queued message after the other."""
+        """A-79, A-80: the turn is completed first, then the queued messages follow one by one."""
         async with left(tmp_path, queued("m1"), queued("m2")) as hub:
             agent = await gone_on(hub, shop, T("A"), T("B"), T("C"))
             assert prompt(agent) == ["user: go"]
@@ -69,14 +69,14 @@ class TestResumed:
             assert prompt(agent, 2)[-2:] == ["assistant: B", "user: m2"]
 
     async def test_steering_amid_a_turn(self, tmp_path: Path, shop: Shop) -> None:
-        """A-72: what should steer the turn joins before the next model call, ahead of what is queued."""
+        """A-72: steering messages join before the next model call, ahead of queued ones."""
         async with left(tmp_path, queued("m1"), queued("m2", "steer"), queued("m3", "steer")) as hub:
             agent = await gone_on(hub, shop, T("A"), T("B"))
             assert prompt(agent) == ["user: go", "user: m2", "user: m3"]
             assert prompt(agent, 1)[-2:] == ["assistant: A", "user: m1"]
 
     async def test_after_a_turn(self, tmp_path: Path, shop: Shop) -> None:
-        """Where the model had the last word what waits begins the next turn."""
+        """If the model spoke last, the first waiting message begins the next turn."""
         async with left(tmp_path, SAID, queued("m1"), queued("m2")) as hub:
             agent = await gone_on(hub, shop, T("A"), T("B"))
             assert prompt(agent) == ["user: go", "assistant: sure", "user: m1"]
@@ -85,7 +85,7 @@ class TestResumed:
             assert [(m.message_id, m.by) for m in said] == [("m1", "ben"), ("m2", "ben")]
 
     async def test_steering_while_it_asked(self, tmp_path: Path, shop: Shop) -> None:
-        """A-78: a message that was to take back a question does so, though its host died before."""
+        """A-78: a steering message withdraws an open request, also if its host died in between."""
         async with left(tmp_path, *WAITED, queued("rather not", "steer")) as hub:
             agent = await gone_on(hub, shop, T("all right"))
             skipped = "tool: Skipped: user sent a new message"
@@ -93,7 +93,7 @@ class TestResumed:
             assert len(bodies(hub, "s1", ApprovalRequested)) == 1
 
     async def test_queued_while_it_asked(self, tmp_path: Path, shop: Shop) -> None:
-        """A message for later leaves the question as it is: that is asked again, and answered first."""
+        """A queued message leaves the open request; the request is repeated and answered first."""
         async with left(tmp_path, *WAITED, queued("m1")) as hub:
             agent = bot(shop, T("A"), T("B"))
             events = hub.subscribe()
@@ -107,7 +107,7 @@ class TestResumed:
             assert prompt(agent, 1)[-2:] == ["assistant: A", "user: m1"]
 
     async def test_by_and_by(self, tmp_path: Path, shop: Shop) -> None:
-        """What was withdrawn or taken up before the host died does not come back."""
+        """Messages that were withdrawn or delivered before the death are not delivered again."""
         taken = MessageAdded(role="user", text="m1", by="ben", message_id="m1")
         gone = MessageWithdrawn(message_id="m2", reason="the agent was stopped")
         async with left(tmp_path, queued("m1"), queued("m2"), taken, gone, queued("m3")) as hub:
@@ -116,13 +116,13 @@ class TestResumed:
             assert prompt(agent, 1)[-1] == "user: m3"
 
     async def test_stays_in_the_list_meanwhile(self, tmp_path: Path) -> None:
-        """A record that ended with its host still says what waits."""
+        """A record that ended with its host still lists the waiting messages."""
         async with left(tmp_path, queued("m1")):
             state = fold(open_reader(tmp_path / "a.db").events("s1"))
             assert (state.status, [q.text for q in state.queued]) == ("failed", ["m1"])
 
     async def test_only_if_something_is_open(self, tmp_path: Path, shop: Shop) -> None:
-        """Who wants it to go on by itself learns, before anything is recorded, that nothing would."""
+        """With `must_go_on`, resuming a session without open work is refused and not recorded."""
         async with left(tmp_path, SAID) as hub:
             before = list(await hub.recorded("s1"))
             with pytest.raises(ResumeError, match="nothing open to continue with"):
@@ -159,7 +159,7 @@ asyncio.run(main())
 @pytest.mark.slow
 class TestKilled:
     async def test_nothing_is_lost(self, tmp_path: Path, shop: Shop) -> None:
-        """A-63: what was accepted reaches the model after `kill -9`, in its order and mode."""
+        """A-63: after `kill -9`, accepted messages reach the model in the order of their modes."""
         command = [sys.executable, "-c", DYING, str(tmp_path / "a.db")]
         died = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)
         assert died.returncode == -signal.SIGKILL, died.stderr

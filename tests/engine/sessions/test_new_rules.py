@@ -1,4 +1,4 @@
-"""G-67: other rules for a live session are a recorded act; nothing that waits is released by it."""
+"""G-67: replacing the rules of a live session is recorded and releases no waiting call."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ async def replace(
 
 
 async def call(hub: Hub, call_id: str, tool: str, done: bool | None = True, **of: str) -> CallAnswer:
-    """Make a call and report its result: a success, a failure, or none yet."""
+    """Make a call and report its success, its failure or no result yet."""
     answer = await hub.call(SESSION, call_id, tool, dict(of))
     if answer.outcome == "allow" and done is not None:
         await hub.result(SESSION, call_id, output="", is_error=not done)
@@ -87,7 +87,7 @@ async def markings(hub: Hub) -> Mapping[str, Mapping[str, int]]:
 
 class TestNets:
     async def test_the_same_stay_and_others_start_fresh(self, hub: Hub) -> None:
-        """A used limit stays used; a rule that is new or changed begins anew."""
+        """A kept limit keeps its uses; a new or changed rule starts fresh."""
         await begin(hub, LIMITED + "block rm\n")
         await call(hub, "c1", "push")
         await call(hub, "c2", "test")
@@ -108,7 +108,7 @@ class TestNets:
         await check_fold(hub, SESSION)
 
     async def test_the_same_rules_are_no_event(self, hub: Hub) -> None:
-        """Nothing is recorded where nothing differs, and no reason is needed."""
+        """If the rules do not differ, nothing is recorded and no reason is needed."""
         await begin(hub, LIMITED)
         assert (await replace(hub, LIMITED, reason=None)).message == "is under these rules already"
         assert bodies(hub, SESSION, RulesReplaced) == []
@@ -127,7 +127,7 @@ class TestNets:
         await check_fold(hub, SESSION)
 
     async def test_what_was_switched_off(self, hub: Hub) -> None:
-        """The same rule stays off; one that is another now is on."""
+        """An unchanged rule stays switched off; a changed one is switched on."""
         await begin(hub, "block rm\nblock push\n")
         for net in ("block-rm", "block-push"):
             assert (await hub.toggle_net(SESSION, net, False, by="ada", reason="a drill")).ok
@@ -142,7 +142,7 @@ class TestNets:
         ["block push\n", "limit deploy to 1 per session\n", "require human-approval before deploy\n"],
     )
     async def test_judged_as_in_a_new_session(self, hub: Hub, first: str, then: str) -> None:
-        """Where no rule is the same, calls are judged as by the new rules from the start."""
+        """If no rule is kept, calls are judged as in a new session."""
         await begin(hub, first)
         for n, tool in enumerate(["push", "test", "deploy", "push"]):
             await call(hub, f"c{n}", tool)
@@ -162,7 +162,7 @@ class TestNets:
 class TestPending:
     @pytest.mark.parametrize("stays", [True, False])
     async def test_results_of_calls_before(self, hub: Hub, stays: bool) -> None:
-        """A test that runs meanwhile unlocks what its own rule locks, if that rule stays."""
+        """A pending result still moves its net if the rule is kept, but not a new rule's net."""
         await begin(hub, "require test before deploy\n")
         await call(hub, "c1", "test", done=None)
         kept = "require test before deploy\nblock rm\n"
@@ -174,7 +174,7 @@ class TestPending:
         await check_fold(hub, SESSION)
 
     async def test_a_call_that_never_ran(self, hub: Hub, shop: Shop) -> None:
-        """What it took of a rule that is gone is not given back to one of the same name."""
+        """A call that never ran does not return a token to a new rule of the same name."""
         await begin(hub, "limit push to 1 per session\n")
         await call(hub, "c1", "push", done=None)
         await replace(hub, "limit push to 2 per session\n")
@@ -197,7 +197,7 @@ class TestRequests:
         return task
 
     async def test_waits_under_what_it_was_asked_for(self, hub: Hub) -> None:
-        """Nobody has approved it, so it goes on waiting, for as many people, without its rule."""
+        """A waiting call needs as many approvals as before, even if its rule was dropped."""
         task = await self.waiting(hub, "require 2 human-approvals before deploy\n")
         events = hub.subscribe()
         assert (await replace(hub, "block rm\n", others=("ben",))).ok
@@ -210,7 +210,7 @@ class TestRequests:
         await check_fold(hub, SESSION)
 
     async def test_a_new_rule_counts(self, hub: Hub) -> None:
-        """What is forbidden now is blocked, also where somebody approves it meanwhile."""
+        """A call that the new rules block stays blocked, even if it is approved at the same time."""
         task = await self.waiting(hub, "require human-approval before deploy\n")
         [request] = await hub.approvals()
         assert (await replace(hub, "require human-approval before deploy\nblock deploy\n")).ok
@@ -222,7 +222,7 @@ class TestRequests:
         await check_fold(hub, SESSION)
 
     async def test_a_stricter_rule_asks_its_own(self, hub: Hub) -> None:
-        """An approval under the old rule is none under the new one."""
+        """An approval under the old rule does not count for a stricter new one."""
         task = await self.waiting(hub, "require human-approval before deploy\n")
         events = hub.subscribe()
         assert (await replace(hub, "require 2 human-approvals before deploy\n")).ok
@@ -239,10 +239,10 @@ class TestRequests:
 
 
 class TestPeople:
-    """To loosen takes in each session what it takes there."""
+    """Loosening a rule requires the approvers that each session's rules require."""
 
     async def test_a_reason(self, hub: Hub) -> None:
-        """Without one the session keeps its rules; more rules need none."""
+        """Without a reason a rule cannot be dropped; adding rules needs none."""
         await begin(hub, "block rm\n")
         refused = await replace(hub, "block mkfs\n", reason=" ")
         assert refused == Outcome(ok=False, message="this may loosen block-rm, and no reason is given")
@@ -252,7 +252,7 @@ class TestPeople:
     async def test_who_started_it_does_not_count(
         self, hub: Hub, others: tuple[str, ...], done: bool
     ) -> None:
-        """Two other people loosen a rule of two; carl began the session, under whichever spelling."""
+        """Two other operators loosen a rule for two; the session's starter counts under no spelling."""
         await begin(hub, "require 2 human-approvals before deploy\n")
         outcome = await replace(hub, "block rm\n", others=others)
         assert outcome.ok == done
@@ -261,7 +261,7 @@ class TestPeople:
             assert list((await hub.session(SESSION)).nets) == ["approve-before-deploy"]
 
     async def test_a_default_that_others_take_from(self, hub: Hub) -> None:
-        """A rule that names a tool takes its calls from one on anything else (G-66)."""
+        """A new rule that names a tool takes its calls from a rule on anything else (G-66)."""
         await begin(hub, "require human-approval before anything-else risk high\n", by="ada")
         outcome = await replace(
             hub, "require human-approval before anything-else risk high\nlimit push to 9 per session\n"
@@ -269,13 +269,13 @@ class TestPeople:
         assert "loosening approve-before-anything-else needs 1" in outcome.message
 
     async def test_shadow_mode(self, hub: Hub) -> None:
-        """Nobody has agreed that a new rule of several people blocks nothing."""
+        """In shadow mode, a new rule for several approvers is refused: none agreed to shadow it."""
         await begin(hub, "block rm\n", mode="shadow")
         outcome = await replace(hub, "block rm\nrequire human-approval before deploy risk high\n")
         assert (outcome.ok, "shadow mode" in outcome.message) == (False, True)
 
     async def test_a_proposal_of_before(self, hub: Hub) -> None:
-        """What one other person could confirm takes two under the rule as it is now."""
+        """A proposal that one confirmation could complete needs two under the new rule."""
         await begin(hub, "require human-approval before deploy risk high\n", by="carl")
         net = "approve-before-deploy"
         await hub.toggle_net(SESSION, net, False, by="carl", reason="late")
@@ -291,7 +291,7 @@ class TestGrants:
     ASKS = "require human-approval before deploy\n"
 
     async def asked(self, hub: Hub) -> tuple[asyncio.Task[CallAnswer], Awaitable[Outcome]]:
-        """A deploy that waits, and an answer to it, to be awaited, that grants the next ones."""
+        """A deploy that waits, and an awaitable answer that approves it with a grant."""
         await begin(hub, self.ASKS)
         events = hub.subscribe()
         task = asyncio.create_task(call(hub, "c1", "deploy"))
@@ -313,7 +313,7 @@ class TestGrants:
         await check_fold(hub, SESSION)
 
     async def test_one_that_is_not_recorded_yet(self, hub: Hub) -> None:
-        """A grant that comes about while the rules are replaced ends like any other."""
+        """A grant given while the rules are replaced ends like any other."""
         task, answer = await self.asked(hub)
         answering = asyncio.ensure_future(answer)
         manager = hub._live.hosted(SESSION).manager
@@ -334,7 +334,7 @@ class TestGrants:
         [ASKS + "map bash.command rm as delete\n", ASKS.rstrip() + " no grants\n", "block rm\n"],
     )
     async def test_ends_with_what_it_rests_on(self, hub: Hub, rules: str) -> None:
-        """Under other maps, another rule, or none, it answers nothing, also once its rule is back."""
+        """A grant ends under other maps, another rule or none, also if its rule comes back later."""
         await self.granted(hub)
         assert (await replace(hub, rules)).ok
         assert not any(grant.net.active for grant in (await hub.session(SESSION)).grants.values())
@@ -350,7 +350,7 @@ class TestFailing:
     async def test_what_is_not_recorded_has_not_happened(
         self, hub: Hub, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """The gate is set back to the rules of the record."""
+        """If the journal refuses the new rules, the gate keeps the recorded ones."""
         await begin(hub, "block rm\nlimit push to 2 per session\n")
         await call(hub, "c1", "push")
         journal = hub._journal
@@ -368,7 +368,7 @@ class TestFailing:
         assert outcomes == ["block", "allow", "allow", "block"]
 
     async def test_a_request_meanwhile(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
-        """One that waited when the journal refused the change waits on, as it was shown."""
+        """If the journal refuses the new rules, a waiting request stays valid as it was shown."""
         await begin(hub, "require human-approval before deploy\n")
         events = hub.subscribe()
         task = asyncio.create_task(call(hub, "c1", "deploy", done=None))
@@ -387,13 +387,13 @@ class TestFailing:
         await check_fold(hub, SESSION)
 
     async def test_a_static_gate(self) -> None:
-        """Nets that were given as a list stay."""
+        """A gate with a static list of nets cannot replace them."""
         gate = GateManager(list(compile_rules("block rm\n").nets))
         with pytest.raises(NetError, match="Static"):
             gate.replace_nets(compile_rules("block mkfs\n").registry, ["block-mkfs"])
 
     async def test_a_kept_net_of_another_structure(self) -> None:
-        """Its tokens would be in places that are not there; nothing changes."""
+        """A kept net must have the same structure; otherwise nothing changes."""
         gate = GateManager(compile_rules("limit push to 1 per session\n").registry)
         (net,) = compile_rules("require test before push\n").nets
         with pytest.raises(NetError, match="structure"):
@@ -403,7 +403,7 @@ class TestFailing:
 
 class TestRecord:
     async def test_goes_on_under_them_after_a_restart(self, tmp_path: Path) -> None:
-        """The record's rules are the new ones: with these it is resumed, with the old ones not."""
+        """After a restart, the session can be resumed with the new rules but not with the old ones."""
         async with closing_hub(tmp_path) as hub:
             await begin(hub, LIMITED)
             await call(hub, "c1", "push")
@@ -420,7 +420,7 @@ class TestRecord:
             assert [(await call(hub, f"d{n}", t)).outcome for n, t in enumerate(tools)] == ["block"] * 2
 
     async def test_in_replay_list_and_backtest(self, hub: Hub) -> None:
-        """It is an event of its own, a line of the decisions, and judged again as it was."""
+        """A replacement has an event, a line in the decisions and a mark in the replay."""
         await begin(hub, "block rm\n")
         await call(hub, "c1", "rm")
         await replace(hub, "block mkfs\n", others=("ben",))
@@ -441,7 +441,7 @@ class TestRecord:
         assert "new or changed: block-mkfs; dropped: block-rm" in line.input
 
     async def test_judged_again(self, tmp_path: Path) -> None:
-        """A rule that the record had no longer is on in a backtest, as one that it never had."""
+        """A backtest also activates a rule that the record had dropped."""
         async with closing_hub(tmp_path) as hub:
             await begin(hub, "block rm\n")
             await call(hub, "c1", "rm")
@@ -454,7 +454,7 @@ class TestRecord:
 
 
 async def test_subagents_are_judged_by_them(hub: Hub, shop: Shop) -> None:
-    """A loop of the hub's own goes on under the new rules, and its model is told."""
+    """A hosted agent continues under the new rules."""
     agent = bot(shop, C(deploy={"env": "prod"}), C(rm={}), T("done"))
     registry = compile_rules("require human-approval before deploy\n").registry
     session = await hub.open_session(agent, SessionConfig(registry, by="carl"), session_id=SESSION)

@@ -1,4 +1,4 @@
-"""LAW: whatever is done while rules are replaced, the gate is the fold of the record, and stays so."""
+"""LAW: for any actions while rules are replaced, the gate equals the fold of the record."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ SESSION = "s"
 
 
 class World:
-    """One external session, several people, and a clock; everything at random."""
+    """One external session, operators and a clock with random actions."""
 
     def __init__(self, path: Path, seed: int) -> None:
         self.random = Random(seed)
@@ -155,7 +155,7 @@ class World:
         await self.check()
 
     async def check(self) -> None:
-        """The gate is the fold, once no call decides itself while both are looked at."""
+        """Check that gate and fold agree, with retries while calls are being decided."""
         for tries in range(50):
             await self.settled()
             try:
@@ -166,7 +166,7 @@ class World:
                 await asyncio.sleep(0.005)
 
     async def settled(self) -> None:
-        """Until nothing is on its way to the journal."""
+        """Wait until the journal has everything that was submitted."""
         hosted = self.hub._live.hosted(SESSION)
         async with asyncio.timeout(10):
             while hosted.ledger._open or hosted.ledger.is_ahead:
@@ -177,13 +177,13 @@ class World:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(120, usual=6)))
 async def test_law(tmp_path: Path, seed: int) -> None:
-    """LAW: after each step the gate is the fold; nothing blocked was allowed; a restart agrees."""
+    """LAW: after each step the gate equals the fold; no blocked call was allowed; a restart agrees."""
     world = World(tmp_path / "w.db", seed)
     await world.begin()
     try:
         for _ in range(60):
             await world.step()
-        # What was off for a time that is over comes back with the next call, and when it is resumed.
+        # Nets that were off for a time that is over come back with the next call or on resume.
         await world.hub._live.hosted(SESSION).catch_up()
         live = world.hub._live.hosted(SESSION).manager
         nets, probes = dict(live.nets), [ToolCall(f"p{n}", tool, {}) for n, tool in enumerate(TOOLS)]

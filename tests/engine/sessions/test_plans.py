@@ -1,4 +1,4 @@
-"""Plans in sessions of Interlock's own: the agent's calls, its subagents', branches (G-108 to G-110)."""
+"""Plans in hosted sessions: calls of the agent and its subagents, and branches (G-108 to G-110)."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 
 @tool(name="plan")
 async def plan_tool(ctx: ToolContext, title: str, steps: list[dict[str, Any]]) -> str:
-    """Show a plan."""
+    """Propose a plan."""
     return title
 
 
 def agent(shop: Shop, *replies: Reply) -> Agent:
-    """An agent of the shop that can show plans."""
+    """An agent of the shop with the plan tool."""
     return Agent(ScriptedModel(list(replies)), name="bot", tools=[*shop.tools(), plan_tool])
 
 
 async def approve_all(hub: Hub, asked: list[str]) -> None:
-    """Approve what is asked, one after the other; `asked` gets the names."""
+    """Approve each request; `asked` collects their tools."""
     while True:
         for request in await hub.approvals():
             outcome = await hub.decide(request.id, approved=True, by="jo", digest=request.digest)
@@ -61,7 +61,7 @@ async def approve_all(hub: Hub, asked: list[str]) -> None:
 
 
 async def run(hub: Hub, session: str, text: str = "go") -> list[str]:
-    """Send a task and wait for the turn's end; what people were asked about meanwhile."""
+    """Send a task and wait until the turn ends; return the tools that were requested."""
     asked: list[str] = []
     events = hub.subscribe()
     approving = asyncio.ensure_future(approve_all(hub, asked))
@@ -75,7 +75,7 @@ async def run(hub: Hub, session: str, text: str = "go") -> list[str]:
 
 class TestHosted:
     async def test_calls_of_the_plan(self, hub: Hub) -> None:
-        """G-108: a plan that was approved lets its calls pass; the next one is asked about."""
+        """G-108: an approved plan allows its calls, and the call beyond it is requested."""
         shop = Shop()
         deploys = [C(deploy={"env": "test"}) for _ in range(3)]
         bot = agent(shop, C(plan=PLAN), *deploys, T("done"))
@@ -88,7 +88,7 @@ class TestHosted:
         await check(hub, session)
 
     async def test_a_branch(self, hub: Hub) -> None:
-        """G-110: a branch has no plan of the session that it comes from."""
+        """G-110: a branch does not inherit a plan from its session."""
         shop = Shop()
         bot = agent(shop, C(plan=PLAN), C(deploy={}), T("done"), C(deploy={}), T("done"))
         registry = compile_rules(RULES).registry
@@ -101,26 +101,26 @@ class TestHosted:
 
 
 class TestTool:
-    """The tool with which a hosted agent shows plans follows the rules of its session."""
+    """The plan tool of a hosted agent follows the rules of its session."""
 
     async def opened(self, hub: Hub, shop: Shop, rules: str, *replies: Reply) -> str:
-        """A session of an agent that brings no such tool."""
+        """Open a session whose agent brings no plan tool."""
         bot = Agent(ScriptedModel(list(replies)), name="bot", tools=shop.tools())
         return await hub.open_session(bot, SessionConfig(compile_rules(rules).registry))
 
     async def replace(self, hub: Hub, session: str, rules: str) -> None:
-        """Put other rules in force."""
+        """Replace the rules of the session."""
         registry = compile_rules(rules).registry
         applied = AppliedRules(by="ada", at=datetime(2026, 11, 23, tzinfo=UTC), reason="others")
         outcome = await hub.replace_rules(session, NewRules(registry, registry, applied))
         assert outcome.ok, outcome.message
 
     def has_it(self, hub: Hub, session: str) -> bool:
-        """Whether the model is offered the tool in its next step."""
+        """Return whether the model is offered the plan tool in its next step."""
         return any(tool.name == "plan" for tool in hub._live.get(session)[1].tools)
 
     async def test_from_the_beginning(self, hub: Hub) -> None:
-        """It is there where the rules ask about plans, and nowhere else; the record says so."""
+        """The tool exists only if the rules ask about plans, and the record lists it."""
         shop = Shop()
         asking = await self.opened(hub, shop, RULES)
         other = await self.opened(hub, shop, "require human-approval before deploy\n")
@@ -129,7 +129,7 @@ class TestTool:
         assert "plan" in begun.tools
 
     async def test_with_new_rules(self, hub: Hub) -> None:
-        """G-108: rules that come to ask about plans bring it, and the next plan counts."""
+        """G-108: rules that begin to ask about plans add the tool, and the next plan counts."""
         shop = Shop()
         replies = (T("hello"), C(plan=PLAN), C(deploy={"env": "test"}), T("done"))
         session = await self.opened(hub, shop, "require human-approval before deploy\n", *replies)
@@ -142,7 +142,7 @@ class TestTool:
         await check(hub, session)
 
     async def test_stays(self, hub: Hub) -> None:
-        """G-108: rules that ask no more leave it; its answer says that the plan counts for nothing."""
+        """G-108: rules that no longer ask keep the tool; its answer says that the plan allows nothing."""
         shop = Shop()
         replies = (C(plan=PLAN), C(deploy={"env": "test"}), T("done"))
         session = await self.opened(hub, shop, RULES, *replies)

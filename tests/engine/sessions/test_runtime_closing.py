@@ -1,4 +1,4 @@
-"""A hosted agent's runtime is closed once no session needs it any more."""
+"""A hosted agent's runtime is closed when its last session ends."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from interlock.engine.sessions.config import SessionConfig
 
 
 class Remote(FakeRuntime):
-    """A runtime that must be given back."""
+    """A runtime that must be closed."""
 
     closed = 0
 
@@ -26,7 +26,7 @@ class Broken(Remote):
 
 class TestRuntime:
     async def test_is_closed_with_its_last_session(self, tmp_path: Path) -> None:
-        """Two sessions share a runtime; it goes with the second."""
+        """If two sessions share a runtime, it is closed with the second."""
         hub = Hub.open(tmp_path / "hub.db")
         runtime = Remote()
         agent = Agent(ScriptedModel([T("hi")]), runtime=runtime)
@@ -40,7 +40,7 @@ class TestRuntime:
         assert runtime.closed == 1
 
     async def test_is_closed_once_with_the_hub(self, tmp_path: Path) -> None:
-        """Closing the hub gives back every runtime once, and one that fails keeps nothing open."""
+        """Closing the hub closes each runtime once, even if another one fails to close."""
         hub = Hub.open(tmp_path / "hub.db")
         runtime = Remote()
         agent = Agent(ScriptedModel([]), runtime=runtime)

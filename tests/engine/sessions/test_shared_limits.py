@@ -1,4 +1,4 @@
-"""Limits over sessions under one server: live, after a restart, under other rules, and judged again."""
+"""Limits across the sessions of a server: live, after a restart, under new rules and in backtests."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Clock:
 
 
 class Server:
-    """A hub whose journal outlives it."""
+    """A hub that can be restarted on its journal, with a clock that tests advance."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -81,7 +81,7 @@ async def server(tmp_path: Path) -> AsyncIterator[Server]:
 
 
 async def use_up(server: Server) -> None:
-    """Two sessions have used two of three refunds."""
+    """Use two of three refunds, in two sessions."""
     for session in ("a", "b"):
         await server.opens(session, RULES)
         assert await server.refund(session) == "allow"
@@ -155,7 +155,7 @@ class TestAfterwards:
         await check_fold(server.hub, "a")
 
     async def test_other_numbers_begin_with_what_was_used(self, server: Server) -> None:
-        """A limit that is changed counts what was used under the other, in this session and others."""
+        """A changed limit counts the uses under the old one, in this and other sessions."""
         await use_up(server)
         new = compile_rules(RULES.replace("3 per 1d", "4 per 7d")).registry
         applied = AppliedRules(by="ada", at=server.clock.now, reason="more")
@@ -183,7 +183,7 @@ class TestAfterwards:
 
     @pytest.mark.parametrize("recorded_under", [RULES, "block rm\n"])
     async def test_a_backtest_counts_over_sessions(self, server: Server, recorded_under: str) -> None:
-        """Sessions that ran by turns are judged one by one, each with the others' uses by then."""
+        """A backtest judges interleaved sessions one by one, each with the other's uses at that time."""
         for session in ("a", "b"):
             await server.opens(session, recorded_under)
         found = {"a": [], "b": []}

@@ -1,4 +1,4 @@
-"""Subagents under the hub: sessions of their own, judged and asked for in their parent's."""
+"""Subagents under the hub: separate sessions whose calls and requests belong to their parent."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RULES = (
 
 
 class Shop:
-    """Tools that remember what ran; `boss` has `helper` do things."""
+    """Tools that remember their calls; `boss` delegates to `helper`."""
 
     def __init__(self) -> None:
         self.ran: list[str] = []
@@ -64,7 +64,7 @@ async def begin(hub: Hub, agent: Agent, rules: str = RULES) -> str:
 
 
 async def question(hub: Hub) -> JournalEvent:
-    """Wait until something is asked."""
+    """Wait for the next request."""
     events = hub.subscribe()
     async with asyncio.timeout(10):
         async for event in events:
@@ -83,7 +83,7 @@ TASK = C(task_helper={"prompt": "Do it"})
 class TestChild:
     @pytest.mark.slow
     async def test_is_a_session_of_its_own(self, hub: Hub, shop: Shop) -> None:
-        """It has a record with its parent's name, and is listed when it has ended."""
+        """A subagent's session names its parent and stays listed after its end."""
         session = await begin(hub, shop.boss([C(test={}), T("tested")], [TASK, T("fine")]))
         await hub.wait(session)
         child = child_of(await hub.sessions(), session)
@@ -96,7 +96,7 @@ class TestChild:
         assert fold(recorded) == child
 
     async def test_its_calls_move_the_parents_nets(self, hub: Hub, shop: Shop) -> None:
-        """G-53, G-63: one record says what happened to the nets, and who made the call."""
+        """G-53, G-63: the parent's record has the moves of its nets, and which subagent called."""
         session = await begin(hub, shop.boss([C(test={}), T("tested")], [TASK, T("fine")]))
         await hub.wait(session)
         state = await hub.session(session)
@@ -112,7 +112,7 @@ class TestChild:
         assert own[0].steps == ()
 
     async def test_its_questions_are_the_parents(self, hub: Hub, shop: Shop) -> None:
-        """A subagent's deploy waits in the queue, says who asks, and runs as it was edited."""
+        """A subagent's call waits in the queue with its origin, and runs as it was edited."""
         agent = shop.boss([C(test={}), C(deploy={}), T("deployed")], [TASK, T("fine")])
         asking = asyncio.create_task(question(hub))
         await asyncio.sleep(0)
@@ -137,7 +137,7 @@ class TestChild:
         )
 
     async def test_an_edit_of_its_call_stays(self, hub: Hub, shop: Shop) -> None:
-        """G-75: of two people one edits; a rule goes off and on; the other reads who edited, and what."""
+        """G-75: an edit of a subagent's call stays when a rule is switched, and names its editor."""
         agent = shop.boss([C(deploy={"env": "prod"}), T("deployed")], [TASK, T("fine")])
         asking = asyncio.create_task(question(hub))
         await asyncio.sleep(0)
@@ -167,7 +167,7 @@ class TestChild:
         assert (call.original, call.edited_by) == ({"env": "prod"}, "jo")
 
     async def test_what_it_is_denied_it_reads(self, hub: Hub, shop: Shop) -> None:
-        """The budget is one for all: what the child spent the parent has not."""
+        """The limit is shared: the parent cannot use what its subagent has used."""
         agent = shop.boss(
             [C(test={}), C(deploy={}), C(deploy={}), T("no")], [TASK, C(deploy={}), T("fine")]
         )
@@ -187,7 +187,7 @@ class TestChild:
         assert fold(await hub.recorded(session)) == state
 
     async def test_it_can_be_spoken_to(self, hub: Hub, shop: Shop) -> None:
-        """A message reaches the child while it waits, and its question is withdrawn."""
+        """A message reaches a waiting subagent and withdraws its request."""
         agent = shop.boss([C(test={}), C(deploy={}), T("stopped")], [TASK, T("fine")])
         asking = asyncio.create_task(question(hub))
         await asyncio.sleep(0)
@@ -202,7 +202,7 @@ class TestChild:
         assert [(e.text, e.by) for e in said if e.kind == "user"][-1] == ("Leave it.", "maria")
 
     async def test_nothing_can_be_switched_in_it(self, hub: Hub, shop: Shop) -> None:
-        """Its nets and mode are its parent's, and the answer says so."""
+        """Nets and mode of a subagent cannot be switched; the refusal names its parent."""
         session = await begin(hub, shop.boss([T("hi")], [TASK, T("fine")]))
         await hub.wait(session)
         child = child_of(await hub.sessions(), session)
@@ -214,7 +214,7 @@ class TestChild:
             assert f"judged in '{session}'" in outcome.message
 
     async def test_alone_it_never_runs_ungated(self, hub: Hub, shop: Shop) -> None:
-        """A subagent's session has no nets of its own, so it cannot be resumed or branched alone."""
+        """A subagent's session has no nets, so it cannot be resumed or branched alone."""
         session = await begin(hub, shop.boss([T("hi")], [TASK, T("fine")]))
         await hub.wait(session)
         child = child_of(await hub.sessions(), session)
@@ -228,7 +228,7 @@ class TestChild:
                 await attempt
 
     async def test_closing_the_parent_ends_it(self, hub: Hub, shop: Shop) -> None:
-        """No child outlives its parent; both records end."""
+        """Closing the parent also ends the subagent; both records end."""
         agent = shop.boss([C(test={}), C(deploy={}), T("late")], [TASK, T("late")])
         asking = asyncio.create_task(question(hub))
         await asyncio.sleep(0)
@@ -244,7 +244,7 @@ class TestChild:
 
     @pytest.mark.slow
     async def test_many_do_not_fill_the_list(self, hub: Hub, shop: Shop) -> None:
-        """Of those that have ended the latest eight stay listed; all are in the history."""
+        """Of the ended subagents the latest eight stay listed; the history has all."""
         agent = shop.boss([T("hi")] * 12, [TASK] * 12 + [T("fine")])
         session = await begin(hub, agent)
         await hub.wait(session)
@@ -252,7 +252,7 @@ class TestChild:
         assert len(await hub.history()) == 1 + 12
 
     async def test_grandchildren(self, hub: Hub, shop: Shop) -> None:
-        """A subagent's subagent is judged by the nets at the top."""
+        """A subagent's subagent is judged by the nets of the top session."""
         low = Agent(ScriptedModel([C(test={}), T("low")]), name="low", tools=shop.tools())
         mid = Agent(
             ScriptedModel([C(task_low={"prompt": "x"}), T("mid")]), name="mid", tools=[task_tool(low)]
@@ -275,7 +275,7 @@ class TestChild:
         assert fold(await hub.recorded(session)) == await hub.session(session)
 
     async def test_the_record_says_who_asked(self, hub: Hub, shop: Shop) -> None:
-        """Read line by line, a subagent's calls, questions and model calls bear its name."""
+        """Each line of a subagent's calls, requests and model calls names the subagent."""
         agent = shop.boss([C(test={}), C(deploy={}), T("ok")], [TASK, T("fine")])
         asking = asyncio.create_task(question(hub))
         await asyncio.sleep(0)

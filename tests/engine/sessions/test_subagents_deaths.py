@@ -1,4 +1,4 @@
-"""A family of sessions whose host dies at each of its events in turn: what goes on, what never does."""
+"""A family of sessions whose host dies at any event: the calls that are continued or never repeated."""
 
 from __future__ import annotations
 
@@ -34,24 +34,24 @@ limit test to 2 per session
 """
 UNKNOWN = "Outcome unknown: the session ended before a result was recorded"
 EACH = 1 if THOROUGH else 3
-"""With each change a host dies after every third event, in the thorough run after each."""
+"""A host dies after every third event, in the thorough run after each event."""
 NO = "publish was rejected by human review: no"
 
 
 class Family:
-    """Three agents, each of which says what its script has for what was said to it so far."""
+    """Three agents whose replies depend only on how often they have spoken."""
 
     def __init__(self, path: Path) -> None:
         self.hub = Hub.open(path)
         self.ran: list[str] = []
 
     def agent(self) -> Agent:
-        """`boss` has `mid` do things, which has `low` do things."""
+        """Build `boss`, which delegates to `mid`, which delegates to `low`."""
 
         def made(name: str) -> object:
             @tool(name=name)
             async def run(ctx: ToolContext) -> str:
-                """Do it."""
+                """Run and remember the call."""
                 self.ran.append(f"{ctx.session_id}/{ctx.call_id}")
                 return f"{name} ok"
 
@@ -74,7 +74,7 @@ class Family:
         return Agent(boss, name="boss", tools=[*tools, task_tool(mid)])
 
     async def rest(self, *, approved: bool) -> None:
-        """Until it rests, every question answered alike."""
+        """Give every request the same answer until the session is idle."""
         events = self.hub.subscribe()
 
         async def answer() -> None:
@@ -94,7 +94,7 @@ class Family:
 
 @cache
 def lived(folder: Path, approved: bool) -> list[JournalEvent]:
-    """Everything that a family left whose host did not die, in the order in which it was recorded."""
+    """Return all events of a family whose host did not die, in recorded order."""
 
     async def live() -> list[JournalEvent]:
         family = Family(folder / f"{approved}.db")
@@ -123,7 +123,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def names(events: Sequence[JournalEvent]) -> dict[str, str]:
-    """The sessions' ids by agent."""
+    """Return the ids of the sessions by agent."""
     return {e.body.agent: e.session for e in events if isinstance(e.body, SessionOpened)}
 
 
@@ -131,11 +131,11 @@ def names(events: Sequence[JournalEvent]) -> dict[str, str]:
 @pytest.mark.parametrize("approved", [True, False])
 class TestEveryDeath:
     def test_it_goes_on(self, folder: Path, approved: bool) -> None:
-        """G-15, G-53, G-63: wherever its host died, a family goes on from its records.
+        """G-15, G-53, G-63: a family can be resumed from its records after a death at any event.
 
-        What was decided is not decided again and never runs again; a person's no holds; a call is of
-        unknown outcome only where it was allowed and left no result, or no record says who does it; and
-        every record is its live session.
+        Decided calls are neither decided nor run again, and a denial holds. A call has an unknown outcome
+        only if it was allowed and left no result, or no record shows its subagent. Every record equals
+        its live session.
         """
         events = lived(folder, approved)
         assert len(events) > 30
@@ -189,5 +189,5 @@ class TestEveryDeath:
         await family.hub.close()
 
     def full(self, call: str) -> str:
-        """A call by its own session and id, however deep the gate's name for it is."""
+        """Return a call as its session and id, without the outer part of the gate's name."""
         return "/".join(("s1", *call.split("/"))[-2:])

@@ -1,4 +1,4 @@
-"""Hooks of a hosted agent around the calls of its subagents."""
+"""Hooks of a hosted agent that apply to the calls of its subagents."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from interlock.rules import compile_rules
 
 class TestHostedChildren:
     async def test_the_parents_guard_decides(self, tmp_path: Path) -> None:
-        """Section 9: behind the nets that allow it, the parent's hook denies; both records say so."""
+        """Section 9: the parent's hook denies a call that the nets allow, and the record shows both."""
         ran: list[str] = []
         asked: list[tuple[str, str]] = []
 

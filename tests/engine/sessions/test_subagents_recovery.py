@@ -1,4 +1,4 @@
-"""Which subagents go on when their session is resumed, what they then do, and which cannot."""
+"""Subagents of a resumed session: which of them are continued, how, and which cannot be."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ DONE = MessageAdded(role="assistant", text="It is done.")
 
 
 def helper(name: str = "helper-1", **fields: object) -> tuple[str, SessionOpened]:
-    """The beginning of a subagent's record."""
+    """The first event of a subagent's record."""
     origin = {"kind": "child", "parent": "s1", "parent_call": "c1"}
     given = {"agent": "helper", **origin, **fields}
     opened = opening(**given)
@@ -63,7 +63,7 @@ async def left(
     who: tuple[str, SessionOpened] | None = None,
     after: Sequence[EventBody] = (),
 ) -> AsyncIterator[Hub]:
-    """A hub on the record of a session that died while `helper` worked, and on what `helper` left."""
+    """A hub on the records of a session that died while `helper` worked, and of `helper`."""
     call = CallRecord(call_id="c1", tool="task_helper", input={"prompt": "Do it"})
     said = MessageAdded(role="user", text="go")
     with Journal.open(path / "a.db") as journal:
@@ -78,7 +78,7 @@ async def left(
 
 
 class Agents:
-    """`boss` and its `helper`, whose one tool remembers its calls."""
+    """`boss` and its `helper`, whose only tool remembers its calls."""
 
     def __init__(self, replies: list[Reply], *, knows: bool = True) -> None:
         self.ran: list[str] = []
@@ -95,7 +95,7 @@ class Agents:
         self.boss = Agent(ScriptedModel(replies), name="boss", tools=[deploy, *tasks])
 
     async def go_on(self, hub: Hub) -> str:
-        """Resume the session, and let it rest, everything approved; what its task's call came to."""
+        """Resume the session, approve everything and return the output of the task's call."""
         await hub.resume_session("s1", self.boss, SessionConfig(registry(FIRST, ASK)))
         async with asyncio.timeout(10):
             while (await hub.session("s1")).phase == "running":
@@ -112,14 +112,14 @@ class Agents:
 class TestGoesOn:
     @pytest.mark.slow
     async def test_told_nothing_yet(self, tmp_path: Path) -> None:
-        """One whose host died before it was told its task is told now."""
+        """A subagent whose host died before its task was sent gets the task now."""
         async with left(tmp_path) as hub:
             agents = Agents([T("Done.")])
             assert await agents.go_on(hub) == "Done."
             assert prompt(agents.helper) == ["user: Do it"]
 
     async def test_told_its_task(self, tmp_path: Path) -> None:
-        """One that had not answered yet answers; the task's success then lets the parent deploy."""
+        """A subagent that had not answered answers now; its success then allows the parent's deploy."""
         async with left(tmp_path, WORKING, TASK) as hub:
             agents = Agents([T("Done.")])
             assert await agents.go_on(hub) == "Done."
@@ -128,7 +128,7 @@ class TestGoesOn:
 
     @pytest.mark.slow
     async def test_with_calls_that_were_not_decided(self, tmp_path: Path) -> None:
-        """Its calls are decided by the gate of the session at the top, where its questions are asked."""
+        """Its undecided calls are decided by the gate of the top session."""
         async with left(tmp_path, WORKING, TASK, asks(("d1", "deploy"))) as hub:
             agents = Agents([T("Done.")])
             assert await agents.go_on(hub) == "Done."
@@ -138,7 +138,7 @@ class TestGoesOn:
             assert (resumed.asked_again, resumed.going_on) == (("helper-1/d1",), ("c1",))
 
     async def test_with_messages_that_waited(self, tmp_path: Path) -> None:
-        """What somebody said to the subagent reaches it, in the order in which it would have (A-72)."""
+        """Messages to the subagent reach it in their proper order (A-72)."""
         waiting = [
             MessageQueued(message_id=f"m{n}", mode=mode, text=mode, by="ben")
             for n, mode in enumerate(("queue", "steer"))
@@ -151,7 +151,7 @@ class TestGoesOn:
 
     @pytest.mark.slow
     async def test_that_had_answered(self, tmp_path: Path) -> None:
-        """Last words that were said are given, and its model is not asked again."""
+        """If the subagent had given its answer, the model is not asked again."""
         for ended in ((), (SessionStatus(status="idle"),), (SessionStatus(status="done"),)):
             folder = tmp_path / str(len(ended) and ended[0].status)
             folder.mkdir()
@@ -160,7 +160,7 @@ class TestGoesOn:
                 assert (await hub.session("helper-1")).status == "done"
 
     async def test_that_had_failed(self, tmp_path: Path) -> None:
-        """A-57: what it had failed with is its call's error."""
+        """A-57: the error of a failed subagent is the error of its call."""
         failed = SessionStatus(status="failed", error="ModelError: no model today")
         async with left(tmp_path, WORKING, TASK, failed) as hub:
             assert await Agents([]).go_on(hub) == "no model today"
@@ -168,7 +168,7 @@ class TestGoesOn:
 
     @pytest.mark.slow
     async def test_steering_of_the_parent_comes_after(self, tmp_path: Path) -> None:
-        """A-72: a message to the parent waits for the running task, and stops nothing."""
+        """A-72: a steering message to the parent waits for the running task and stops nothing."""
         waits = MessageQueued(message_id="m1", mode="steer", text="hurry", by="ben")
         async with left(tmp_path, WORKING, TASK, after=(waits,)) as hub:
             agents = Agents([T("Done.")])
@@ -176,7 +176,7 @@ class TestGoesOn:
             assert prompt(agents.boss)[2:] == ["tool: Done.", "user: hurry"]
 
     async def test_can_be_stopped(self, tmp_path: Path) -> None:
-        """A-94: aborting the parent stops a subagent that went on, as any other."""
+        """A-94: aborting the parent stops a continued subagent."""
         async with left(tmp_path, WORKING, TASK) as hub:
             agents = Agents([])
             started = asyncio.Event()
@@ -191,7 +191,7 @@ class TestGoesOn:
 
     @pytest.mark.slow
     async def test_words(self, tmp_path: Path) -> None:
-        """The record, read line by line or in a replay, says what went on."""
+        """The headline and the replay name the continued call."""
         async with left(tmp_path, WORKING, TASK) as hub:
             await Agents([T("Done.")]).go_on(hub)
             events = await hub.recorded("s1")
@@ -203,7 +203,7 @@ class TestGoesOn:
 
 
 class Hanging:
-    """A model that says nothing for ever."""
+    """A model that never replies."""
 
     name = "hanging"
 
@@ -236,7 +236,7 @@ class TestCannotGoOn:
         ids=["older journal", "another call's", "another session's", "another agent's"],
     )
     async def test_nobody_knows_whose(self, tmp_path: Path, who: tuple[str, SessionOpened]) -> None:
-        """A record that does not belong to the call is not guessed at; its outcome is unknown."""
+        """A record that does not belong to the call is ignored; the call's outcome is unknown."""
         async with left(tmp_path, WORKING, TASK, who=who) as hub:
             assert await Agents([]).go_on(hub) == UNKNOWN
             assert fold(await hub.recorded("helper-1")).status == "failed"
@@ -245,7 +245,7 @@ class TestCannotGoOn:
 
     @pytest.mark.slow
     async def test_two_for_one_call(self, tmp_path: Path) -> None:
-        """Of two records of one call nobody knows which answers for it."""
+        """If two records belong to one call, its outcome is unknown."""
         name, opened = helper("helper-2")
         async with left(tmp_path, WORKING, TASK) as hub:
             await hub.close()
@@ -256,13 +256,13 @@ class TestCannotGoOn:
             await again.close()
 
     async def test_the_agent_has_it_no_more(self, tmp_path: Path) -> None:
-        """Without the subagent among its tools nobody can go on with it."""
+        """If the agent no longer has the subagent as a tool, the outcome is unknown."""
         async with left(tmp_path, WORKING, TASK) as hub:
             assert await Agents([], knows=False).go_on(hub) == UNKNOWN
 
     @pytest.mark.slow
     async def test_nothing_recorded(self, tmp_path: Path) -> None:
-        """A call that was allowed and started nothing is of unknown outcome, like any other."""
+        """An allowed call that started no subagent has an unknown outcome."""
         async with left(tmp_path, who=helper("helper-9", parent="s9")) as hub:
             assert await Agents([]).go_on(hub) == UNKNOWN
 
@@ -275,12 +275,12 @@ class TestCannotGoOn:
         ids=["at rest", "ended"],
     )
     async def test_stopped(self, tmp_path: Path, child: tuple[EventBody, ...]) -> None:
-        """One that was stopped, by a person or for its many steps, does not start again."""
+        """A subagent that was stopped, or had ended, is not continued."""
         async with left(tmp_path, WORKING, TASK, *child) as hub:
             assert await Agents([]).go_on(hub) == UNKNOWN
 
     async def test_interrupted(self, tmp_path: Path) -> None:
-        """Nor does one whose question somebody had just taken back."""
+        """A subagent whose request was just withdrawn by an interrupt is not continued."""
         after = (QUESTION, TAKEN_BACK)
         async with left(tmp_path, WORKING, TASK, asks(("d1", "deploy")), after=after) as hub:
             agents = Agents([])
@@ -288,7 +288,7 @@ class TestCannotGoOn:
             assert agents.ran == []
 
     async def test_a_net_that_is_gone(self, tmp_path: Path) -> None:
-        """A task that waits in a net which is dropped cannot be settled there: its outcome is unknown."""
+        """If the net that waits for the task is dropped, the outcome of the task is unknown."""
         async with left(tmp_path, WORKING, TASK) as hub:
             boss = Agents([]).boss
             await hub.resume_session("s1", boss, SessionConfig(registry(ASK), nets="changed", reason="x"))
@@ -296,7 +296,7 @@ class TestCannotGoOn:
             assert (await hub.session("s1")).pending == []
 
     async def test_a_session_that_was_closed(self, tmp_path: Path) -> None:
-        """A session that somebody ended goes on with nothing by itself."""
+        """A session that an operator closed does not continue its subagents."""
         closed = SessionStatus(status="done", by="ben")
         async with left(tmp_path, WORKING, TASK, after=(closed,)) as hub:
             await hub.resume_session("s1", Agents([]).boss, SessionConfig(registry(FIRST, ASK)))

@@ -1,4 +1,4 @@
-"""G-67: turning a rule off, or shadow mode, is a recorded act that takes as many people as the rule."""
+"""G-67: switching off a rule, or shadow mode, is recorded and requires as many people as the rule."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ START = datetime(2026, 11, 20, 14, 0, tzinfo=UTC)
 
 
 class Watch:
-    """A clock that a test moves."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.now = START
@@ -74,7 +74,7 @@ async def hub(tmp_path: Path, watch: Watch) -> AsyncIterator[Hub]:
 
 
 async def waiting(hub: Hub, shop: Shop) -> str:
-    """A session that carl started, whose deploy waits for two people."""
+    """A session that carl started, whose deploy waits for two approvers."""
     events = hub.subscribe()
     agent = bot(shop, C(deploy={"env": "prod"}), T("done"))
     session = await hub.open_session(agent, SessionConfig(REGISTRY, by="carl"), session_id="s1")
@@ -85,7 +85,7 @@ async def waiting(hub: Hub, shop: Shop) -> str:
 
 
 async def asked(hub: Hub) -> list[ApprovalState]:
-    """The open requests, once those that were withdrawn are asked anew."""
+    """Wait for the open requests, which may be renewed after a withdrawal."""
     for _ in range(1_000):
         found = await hub.approvals()
         if found:
@@ -100,10 +100,10 @@ async def off(hub: Hub, net: str, by: str, reason: str = "a drill") -> tuple[boo
 
 
 class TestReason:
-    """What takes nobody else takes a reason."""
+    """An act that needs no other operator needs a reason."""
 
     async def test_off_and_shadow_need_one(self, hub: Hub, shop: Shop) -> None:
-        """Without a reason, or a name, nothing is switched off; the sentence says what is missing."""
+        """Without a reason or a name, nothing is switched off; the message says what is missing."""
         await waiting(hub, shop)
         for reason in (None, "", "  "):
             assert (
@@ -117,7 +117,7 @@ class TestReason:
         assert ("block-rm" in state.active, state.mode) == (True, "enforce")
 
     async def test_recorded_with_what_waits(self, hub: Hub, shop: Shop) -> None:
-        """The record has who, why, and the calls that waited; on again takes no reason."""
+        """The record names operator, reason and waiting calls; switching on needs no reason."""
         session = await waiting(hub, shop)
         [request] = await hub.approvals()
         assert (await off(hub, "block-rm", "ada", "the disk is full"))[0]
@@ -135,7 +135,7 @@ class TestReason:
 
     @pytest.mark.parametrize("body", [NetToggled, ModeChanged])
     def test_an_older_event_is_read(self, body: type) -> None:
-        """A toggle or mode event that was written without a reason is what it was."""
+        """An old toggle or mode event without a reason can be read."""
         old = {
             NetToggled: {"type": "net.toggled", "net": "a", "active": False, "by": "ada", "message": "m"},
             ModeChanged: {"type": "mode.changed", "mode": "shadow", "by": "ada"},
@@ -146,10 +146,10 @@ class TestReason:
 
 
 class TestPeople:
-    """A guarded rule goes off with as many other people as it asks for."""
+    """A guarded rule is switched off by as many other operators as it requires."""
 
     async def test_two_of_two(self, hub: Hub, shop: Shop) -> None:
-        """The first proposes, the second confirms; the call that waited goes on waiting for two."""
+        """One operator proposes and another confirms; the waiting call still needs two approvals."""
         session = await waiting(hub, shop)
         [request] = await hub.approvals()
         ok, said = await off(hub, TWO, "ada")
@@ -185,7 +185,7 @@ class TestPeople:
         await check(hub, session)
 
     async def test_the_starter_does_not_count(self, hub: Hub, shop: Shop) -> None:
-        """Who started the session may propose, is told why that is not enough, and confirms nothing."""
+        """The operator who started the session may propose, with an explanation, but not confirm."""
         session = await waiting(hub, shop)
         ok, said = await off(hub, TWO, "carl")
         assert ok
@@ -205,7 +205,7 @@ class TestPeople:
 
     @pytest.mark.parametrize("net", [RISK, NO_GRANTS])
     async def test_one_other_person(self, hub: Hub, shop: Shop, net: str) -> None:
-        """`risk high` and `no grants` of one person take one who did not start the session."""
+        """A rule with `risk high` or `no grants` requires one operator other than the starter."""
         session = await waiting(hub, shop)
         assert (await off(hub, net, "carl"))[1].startswith("Proposed")
         assert net in (await hub.session(session)).active
@@ -213,17 +213,17 @@ class TestPeople:
         assert net not in (await hub.session(session)).active
 
     async def test_a_plain_rule_takes_nobody_else(self, hub: Hub, shop: Shop) -> None:
-        """Other rules go off for a reason alone, also by who started the session."""
+        """A plain rule can be switched off with a reason alone, also by the session's starter."""
         await waiting(hub, shop)
         assert (await off(hub, "approve-before-tag", "carl"))[0]
         assert "approve-before-tag" not in (await hub.session("s1")).active
 
     async def test_shadow_mode_is_the_same_act(self, hub: Hub, shop: Shop) -> None:
-        """Shadow mode takes as many people as the strictest rule in force, and releases nothing."""
+        """Shadow mode requires as many people as the strictest active rule, and releases nothing."""
         session = await waiting(hub, shop)
         assert "Proposed" in (await hub.set_mode(session, "shadow", by="ada", reason="noise")).message
         assert (await hub.session(session)).mode == "enforce"
-        # A second person who wants the same agrees to it.
+        # A second operator's same request confirms the proposal.
         events = hub.subscribe()
         assert (await hub.set_mode(session, "shadow", by="ben", reason="same")).ok
         await until(events, ApprovalRequested)
@@ -235,7 +235,7 @@ class TestPeople:
         await check(hub, session)
 
     async def test_own_approvals(self, tmp_path: Path, shop: Shop) -> None:
-        """With `own_approvals` whoever started the session is one of those it takes."""
+        """With `own_approvals`, the operator who started the session counts."""
         hub = Hub(Journal.open(tmp_path / "own.db"), policy=ApprovalPolicy(own_approvals=True))
         session = await waiting(hub, shop)
         assert "1 other person" in (await off(hub, TWO, "carl"))[1]
@@ -245,7 +245,7 @@ class TestPeople:
 
     @pytest.mark.slow
     async def test_a_revoked_token_counts_for_nothing(self, hub: Hub, shop: Shop) -> None:
-        """Who has proposed with a token that was revoked since is not one of the people."""
+        """A proposer whose token was revoked does not count."""
         session = await waiting(hub, shop)
         valid = {"a", "b"}
         ada, ben = (Credential(each, lambda token, _: token in valid) for each in "ab")
@@ -260,7 +260,7 @@ class TestPeople:
 
     @pytest.mark.slow
     async def test_taken_back_and_over(self, hub: Hub, shop: Shop, watch: Watch) -> None:
-        """A proposal can be taken back, and does not outlive its time."""
+        """A proposal can be dropped, and it expires."""
         session = await waiting(hub, shop)
         await off(hub, TWO, "ada")
         [change] = (await hub.session(session)).changes.values()
@@ -277,12 +277,12 @@ class TestPeople:
 
 
 class TestDefaults:
-    """G-66: a net that names calls takes them from the rules on `anything-else`, which loosens those."""
+    """G-66: a net that names calls takes them from rules on `anything-else`, which loosens those."""
 
     LIMIT, BLOCK = "limit-deploy-100", "block-push"
 
     async def opened(self, hub: Hub, shop: Shop, people: str) -> str:
-        """A session whose default asks about a deploy; the limit on deploys, and a block, are off."""
+        """A session with a deploy request by its default; a limit on deploys and a block are off."""
         every = compile_rules(
             f"require {people} before anything-else\nlimit deploy to 100 per session\nblock push"
         ).registry
@@ -299,7 +299,7 @@ class TestDefaults:
         return session
 
     async def test_take_as_many_people(self, hub: Hub, shop: Shop, watch: Watch) -> None:
-        """The first proposes to turn it on, the second confirms; what waits goes on waiting for two."""
+        """One operator proposes to switch the limit on and another confirms; the call still needs two."""
         session = await self.opened(hub, shop, "2 human-approvals")
         refused = await hub.toggle_net(session, self.LIMIT, True, by="ada")
         assert (refused.ok, refused.needs_reason) == (False, True)
@@ -327,7 +327,7 @@ class TestDefaults:
         await check(hub, session)
 
     async def test_take_a_reason_at_least(self, hub: Hub, shop: Shop) -> None:
-        """Where one person may loosen the default, that one says why; a block is on at once."""
+        """If one operator may loosen the default, a reason is needed; a block needs none."""
         session = await self.opened(hub, shop, "human-approval")
         assert (await hub.toggle_net(session, self.BLOCK, True, by="carl")).ok
         assert (await hub.toggle_net(session, self.LIMIT, True, by="ada")).needs_reason
@@ -337,11 +337,11 @@ class TestDefaults:
         await check(hub, session)
 
     def active(self, state: SessionState) -> list[str]:
-        """The nets that are on, but for the default."""
+        """Return the active nets except the default."""
         return [key for key in state.active if "anything-else" not in key]
 
     async def test_while_the_default_is_off_for_a_time(self, hub: Hub, shop: Shop, watch: Watch) -> None:
-        """What comes back has then to mean what it says; a net that was off comes back by itself."""
+        """The default counts even while it is off for a limited time."""
         session = await self.opened(hub, shop, "2 human-approvals")
         for name in ("ada", "ben"):
             reply = await hub.toggle_net(
@@ -355,17 +355,17 @@ class TestDefaults:
         assert (await hub.toggle_net(session, self.LIMIT, True, by="ada")).ok
 
     def test_an_older_proposal_is_to_turn_off(self) -> None:
-        """Proposals that were written before nets could be proposed to be on are what they were."""
+        """An old proposal without `active` is one to switch off."""
         body = {"change_id": "c", "net": "x", "by": "a", "reason": "r", "people": 2, "counts": True}
         older = ChangeProposed.model_validate({**body, "expires": START})
         assert older.active is False
 
 
 class TestDeadline:
-    """A request that is asked anew keeps the time it had (G-67)."""
+    """A renewed request keeps its deadline (G-67)."""
 
     async def test_switching_gives_no_time(self, tmp_path: Path, shop: Shop, watch: Watch) -> None:
-        """Switching any rule off and on leaves the deadline of the first asking; `extend` moves it."""
+        """Switching a rule off and on keeps the first request's deadline; `extend` moves it."""
         journal = Journal.open(tmp_path / "due.db", clock=watch)
         hub = Hub(journal, policy=ApprovalPolicy(expire=600))
         session = await waiting(hub, shop)
@@ -379,7 +379,7 @@ class TestDeadline:
             assert request.id not in seen
             seen.add(request.id)
             assert request.expires == first.expires
-        # One person cannot lengthen what is asked anew either, two can.
+        # One operator cannot extend a renewed request either, two can.
         assert "a second person" in (await hub.extend(request.id, seconds=900, by="ada")).message
         assert (await hub.extend(request.id, seconds=900, by="ben")).ok
         later = watch.now + timedelta(minutes=15)
@@ -394,11 +394,11 @@ class TestDeadline:
 
 
 class TestForATime:
-    """`off for 10m`: on again by itself, by what the record says."""
+    """`off for 10m`: the net is switched on again after the recorded time."""
 
     @pytest.mark.slow
     async def test_on_again(self, hub: Hub, shop: Shop, watch: Watch) -> None:
-        """A net and the mode come back when their time is over, and the record says why."""
+        """A net and the mode are restored after their time, and the record marks this as timed."""
         session = await waiting(hub, shop)
         for key in [key for key in REGISTRY if key in (TWO, RISK, NO_GRANTS)]:
             await off(hub, key, "ada")
@@ -417,7 +417,7 @@ class TestForATime:
         await check(hub, session)
 
     async def test_after_a_restart(self, hub: Hub, shop: Shop, watch: Watch, tmp_path: Path) -> None:
-        """What was off for a time is on when its session is resumed after that."""
+        """A net that was off for a limited time is on if its session is resumed later."""
         session = await waiting(hub, shop)
         await hub.toggle_net(session, "block-rm", False, by="ada", reason="x", seconds=600)
         assert (await hub.session(session)).off["block-rm"].until == START + timedelta(minutes=10)
@@ -432,7 +432,7 @@ class TestForATime:
     async def test_on_again_for_the_next_call_after_a_sleep(
         self, hub: Hub, shop: Shop, watch: Watch
     ) -> None:
-        """Timers stand still while a machine sleeps: the call after it meets the net nevertheless."""
+        """Timers stop while the machine sleeps, but the next call is judged by the restored net."""
         agent = bot(shop, C(test={}), C(rm={}), T("done"))
         await hub.open_session(agent, SessionConfig(REGISTRY, by="carl"), session_id="s1")
         await hub.toggle_net("s1", "block-rm", False, by="ada", reason="x", seconds=600)
@@ -444,7 +444,7 @@ class TestForATime:
         await check(hub, "s1")
 
     async def test_on_again_for_calls_from_elsewhere(self, hub: Hub, watch: Watch) -> None:
-        """The same for a call that is decided at once."""
+        """The same applies to an external call that is decided at once."""
         await hub.open_external(
             ExternalAgent(name="bot"), SessionConfig(REGISTRY, by="carl"), session_id="s1"
         )
@@ -455,7 +455,8 @@ class TestForATime:
         await check_fold(hub, "s1")
 
     async def test_for_a_time_is_not_for_good(self, hub: Hub, shop: Shop) -> None:
-        """Who wants a rule off for a time does not agree to what was proposed for good, nor back."""
+        """Agreeing to switch a rule off for a limited time does not confirm a proposal without a limit,
+        and vice versa."""
         session = await waiting(hub, shop)
         assert (await hub.toggle_net(session, TWO, False, by="ada", reason="x")).ok
         short = await hub.toggle_net(session, TWO, False, by="ben", reason="x", seconds=60)
@@ -464,13 +465,13 @@ class TestForATime:
         assert (await hub.toggle_net(session, TWO, False, by="ben", reason="x")).ok
 
     async def test_a_proposal_says_for_how_long(self, hub: Hub, shop: Shop) -> None:
-        """Whoever confirms reads whether the rule goes off for a time."""
+        """The proposal names the time for which the rule would be off."""
         session = await waiting(hub, shop)
         said = await hub.toggle_net(session, TWO, False, by="ada", reason="x", seconds=600)
         assert f"turn off {TWO} for 10 min" in said.message
 
     async def test_no_length_of_time(self, hub: Hub, shop: Shop) -> None:
-        """What is no time is refused."""
+        """An invalid duration is refused."""
         session = await waiting(hub, shop)
         for seconds in (0, -1, 1e12):
             outcome = await hub.toggle_net(
@@ -482,7 +483,7 @@ class TestForATime:
 
 class TestTogether:
     async def test_two_at_once_are_not_one(self, hub: Hub, shop: Shop) -> None:
-        """One operator who asks many times at once stays one."""
+        """Simultaneous proposals by one operator count as one."""
         session = await waiting(hub, shop)
         await asyncio.gather(*(off(hub, TWO, "ada") for _ in range(5)))
         state = await hub.session(session)
@@ -490,10 +491,10 @@ class TestTogether:
 
 
 class TestRecord:
-    """What ran because a rule was off is told with who had switched it off."""
+    """The decision of a call that ran because a rule was off names the operator who switched it off."""
 
     async def test_which_rule_was_off(self, hub: Hub, shop: Shop) -> None:
-        """The decision, its headline, the list and the replay's marks name the rule and the people."""
+        """The decision, its headline, the list and the replay's marks name the rule and the operators."""
         agent = bot(shop, C(rm={}), C(test={}), T("done"))
         session = await hub.open_session(agent, SessionConfig(REGISTRY, by="carl"), session_id="s1")
         assert (await off(hub, "block-rm", "ada"))[0]
@@ -514,7 +515,7 @@ class TestRecord:
         assert marked == {"net.toggled", "call.decided"}
 
     async def test_what_people_approved_is_not_said_to_be_off(self, hub: Hub, shop: Shop) -> None:
-        """A call that waited under a rule that is off by now ran since people approved it."""
+        """A call that was approved while its rule was off is not marked as run because of that."""
         session = await waiting(hub, shop)
         await off(hub, TWO, "ada")
         events = hub.subscribe()
@@ -531,11 +532,11 @@ class TestRecord:
 
 
 class TestOneOperator:
-    """Nothing that one operator can ask of the hub lets a call run that waits for two people."""
+    """A single operator cannot make a call run that waits for two approvers."""
 
     @pytest.mark.parametrize("name", ["ada", "carl"])
     async def test_every_method_of_a_console(self, hub: Hub, shop: Shop, name: str) -> None:
-        """As one operator, who started the session or did not: approve, switch, confirm, grant."""
+        """One operator, starter or not, tries to approve, switch, confirm, grant and extend."""
         session = await waiting(hub, shop)
         for _ in range(2):
             for key in REGISTRY:
@@ -561,14 +562,14 @@ class TestOneOperator:
 
 class TestTakenBack:
     async def test_a_request_shown_under_it_is_asked_anew(self, hub: Hub, shop: Shop) -> None:
-        """What a journal refused is taken back, and so is what was shown meanwhile.
+        """If the journal refuses a switch, requests that were shown under it are renewed.
 
-        Else it would count again as soon as the rules were switched in earnest.
+        Otherwise such a request would count again once the same switch is made successfully.
         """
         agent = bot(shop, C(deploy={"env": "prod"}), T("done"))
         session = await hub.open_session(agent, SessionConfig(REGISTRY, by="carl"), session_id="s1")
         hosted = hub._live.hosted(session)
-        # As where a write is lost that nobody has heard of yet.
+        # As if a write was lost and no task knows it yet.
         assert hosted.manager.remove_net("block-rm").ok
         events = hub.subscribe()
         await hub.send(session, "ship it", by="carl")

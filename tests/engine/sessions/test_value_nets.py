@@ -1,4 +1,4 @@
-"""Rules on each value of a field, in sessions: live, after a restart, in a branch, and judged again."""
+"""Rules per value of a field, in sessions: live, after a restart, in a branch and in backtests."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ async def call(hub: Hub, tool: str, *, ends: bool = True, **given: str | int) ->
 
 
 async def begin(hub: Hub) -> None:
-    """Pull request 1 was reviewed, 2 is being reviewed, and ada got her money back."""
+    """Pull request 1 is reviewed, the review of 2 is running, and ada has got a refund."""
     await call(hub, "review", pr=1)
     await call(hub, "refund", customer="ada")
     await call(hub, "review", ends=False, pr=2)
 
 
 async def check_rest(hub: Hub) -> None:
-    """Everything that the sessions of these tests go on to."""
+    """Check the outcomes that follow from `begin`, in all tests alike."""
     assert await call(hub, "merge", pr=2) == "block"
     await hub.result(SESSION, "c3", output="ok", is_error=False)
     assert [await call(hub, "merge", pr=pr) for pr in (1, 2, 3)] == ["allow", "allow", "block"]
@@ -88,7 +88,7 @@ class TestExternalSessions:
 
     @pytest.mark.slow
     async def test_stay_where_they_are_under_new_rules(self, hub: Hub) -> None:
-        """A rule that is another begins anew, for every value."""
+        """A kept rule keeps the state of each value; a changed rule starts fresh."""
         await opened(hub, RULES)
         await begin(hub)
         new = compile_rules(f"{ORDER}{LIMIT}block rm\n").registry
@@ -106,7 +106,7 @@ class TestExternalSessions:
 
     @pytest.mark.slow
     async def test_are_judged_again(self, hub: Hub) -> None:
-        """A backtest and a fork see each call with what came before it; so does an explanation."""
+        """A backtest and a fork judge each call with the calls before it."""
         await opened(hub, "block rm\n")
         await begin(hub)
         await hub.result(SESSION, "c3", output="ok", is_error=False)
@@ -188,7 +188,7 @@ class TestHostedSessions:
 
     @pytest.mark.slow
     async def test_a_branch_knows_how_old_a_success_is(self, tmp_path: Path) -> None:
-        """A branch that begins later than the moment it goes on from renews nothing."""
+        """A branch made later does not renew the time of a success."""
         ran: list[str] = []
         now = NOON
 
@@ -225,7 +225,7 @@ class TestHostedSessions:
 
 
 async def _turn(hub: Hub, session: str, text: str) -> None:
-    """Say something and wait for the agent's answer."""
+    """Send a message and wait until the session is idle."""
     subscription = hub.subscribe()
     await hub.send(session, text, by="maria")
     event = await until(subscription, SessionStatus)
@@ -269,7 +269,7 @@ class TestApprovalsForOneValue:
             await again.close()
 
     async def granted(self, hub: Hub, *, ticket: int) -> str:
-        """The outcome of a refund that is asked about and granted; one that is not asked never ends."""
+        """Return the outcome of a refund that is requested and granted."""
         heard = hub.subscribe()
         made = asyncio.create_task(call(hub, "refund", ticket=ticket))
         await until(heard, ApprovalRequested)

@@ -1,4 +1,4 @@
-"""Where a value comes from, in sessions: live, after a restart, in a branch, and judged again."""
+"""Sources of values in sessions: live, after a restart, in a branch and in backtests."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
 
 
 async def send(hub: Hub, *people: str) -> list[str]:
-    """The outcomes of calls to each of them."""
+    """Return the outcomes of a `send` call to each of them."""
     found: list[str] = []
     for person in people:
         call_id = f"c{sum(1 for _ in bodies(hub, SESSION, CallDecided)) + 1}"
@@ -50,7 +50,7 @@ async def send(hub: Hub, *people: str) -> list[str]:
 
 
 async def talk(hub: Hub) -> None:
-    """A user names ada, the contacts bob, and a page eve."""
+    """The user names ada, the contacts bob, and a web page eve."""
     await hub.record_message(SESSION, "user", "write to ada", reported_by="robin")
     await hub.record_message(SESSION, "assistant", "I write to eve")
     for call_id, name, output in (("g", "get_contacts", '["bob"]'), ("r", "read_web", "eve")):
@@ -66,7 +66,7 @@ EXPECTED = ["allow", "allow", "block"]
 
 class TestExternalSessions:
     async def test_count_what_was_recorded(self, hub: Hub) -> None:
-        """No word of the model, result of another tool, or error says where a value comes from."""
+        """Words of the model, results of other tools and errors do not count as a source."""
         await opened(hub, RULES)
         assert await send(hub, "ada") == ["block"]
         await talk(hub)
@@ -85,7 +85,7 @@ class TestExternalSessions:
             await again.close()
 
     async def test_replaced_rules_know_what_was_said(self, hub: Hub) -> None:
-        """A rule that is new in a live session looks at all of the session."""
+        """A rule that is added to a live session considers the earlier messages and results."""
         await opened(hub, "block rm\n")
         await talk(hub)
         registry = compile_rules(RULES).registry
@@ -94,7 +94,7 @@ class TestExternalSessions:
         assert await send(hub, *PEOPLE) == EXPECTED
 
     async def test_are_judged_again_by_what_was_said(self, hub: Hub) -> None:
-        """A backtest, a fork and an explanation of the record see each call with what came before it."""
+        """A backtest and a fork judge each call with the texts before it."""
         await opened(hub, "block rm\n")
         await send(hub, "ada")
         await talk(hub)
@@ -142,7 +142,7 @@ class TestExternalSessions:
 class TestHostedSessions:
     @pytest.mark.slow
     async def test_a_person_and_a_tool_are_heard(self, hub: Hub) -> None:
-        """A branch begins with what was said up to there."""
+        """Messages and tool results of hosted agents count, and a branch begins with them."""
         ran: list[str] = []
 
         @tool
@@ -171,7 +171,7 @@ class TestHostedSessions:
 
 
 async def _turn(hub: Hub, session: str, text: str) -> None:
-    """Say something and wait for the agent's answer."""
+    """Send a message and wait until the session is idle."""
     subscription = hub.subscribe()
     await hub.send(session, text, by="maria")
     event = await until(subscription, SessionStatus)
@@ -187,6 +187,6 @@ class TestKinds:
     def test_a_program_in_the_users_place_does_not_count(
         self, kind: str, by: str | None, counts: bool
     ) -> None:
-        """In a flow and for a subagent a program or a model writes the user's messages."""
+        """User messages that a program or model writes, in a flow or for a subagent, do not count."""
         found = list(texts_in(MessageAdded(role="user", text="eve", by=by), kind))
         assert found == ([("user", "eve")] if counts else [])

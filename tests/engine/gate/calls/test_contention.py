@@ -1,4 +1,4 @@
-"""Calls that compete for a last token while a person is asked about one of them (G-68)."""
+"""Calls that compete for a last token while one of them waits for approval (G-68)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ SPENT = "deploy has reached its limit of 1 calls per session."
 
 
 class Desk:
-    """Several people at once: every request waits until the test answers it."""
+    """Operators who answer each request only when the test says so."""
 
     def __init__(self) -> None:
         self.open: dict[str, asyncio.Future[bool | ApprovalAnswer]] = {}
@@ -66,16 +66,16 @@ class Desk:
 
 
 async def settled() -> None:
-    """Let every task go as far as it does by itself."""
+    """Let every task run until it waits."""
     for _ in range(15):
         await asyncio.sleep(0)
 
 
 class TestManyCalls:
-    """What a call costs while others are asked about."""
+    """The cost of a call while others wait for approval."""
 
     async def test_names_are_taken_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """G-68: the names of a call's moves are not looked for again for every call that comes after."""
+        """G-68: the names of a call's moves are computed once, not for every later call."""
         taken: list[NetVerdict] = []
         usual = contention._moved_names  # pyright: ignore[reportPrivateUsage]
 
@@ -94,10 +94,10 @@ class TestManyCalls:
 
 
 class TestLastToken:
-    """What becomes of the second of two calls."""
+    """The outcome of the second of two calls."""
 
     async def test_blocked_in_the_net_s_words(self) -> None:
-        """G-68: only the first is asked about; then the limit blocks the second."""
+        """G-68: only the first call is requested; then the limit blocks the second."""
         desk, gate = Desk(), manager(LAST)
         one, two = desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")
         await settled()
@@ -111,7 +111,7 @@ class TestLastToken:
         assert desk.asked == ["1"]
 
     async def test_asked_once_the_first_is_denied(self) -> None:
-        """G-68: where the first leaves the token, the second is asked about, and may have it."""
+        """G-68: if the first call is denied, the second is requested and may take the token."""
         desk, gate = Desk(), manager(LAST)
         one, two = desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")
         await settled()
@@ -122,7 +122,7 @@ class TestLastToken:
         assert (await two).outcome == "allow"
 
     async def test_asked_once_the_first_is_withdrawn(self) -> None:
-        """G-68: cancelling the first has the second asked about."""
+        """G-68: if the first call is cancelled, the second is requested."""
         desk, gate = Desk(), manager(LAST)
         one, _two = desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")
         await settled()
@@ -132,7 +132,7 @@ class TestLastToken:
         await desk.answer("2", True)
 
     async def test_asked_once_the_first_is_edited(self) -> None:
-        """G-68: a first that is edited into another call gives the token free."""
+        """G-68: if the first call is edited into another one, it releases the token."""
         desk = Desk()
         gate = manager(
             "map bash.command deploy as deploy\nmap bash.command test as test\n"
@@ -149,7 +149,7 @@ class TestLastToken:
         assert (await two).outcome == "allow"
 
     async def test_edited_into_one_that_competes(self) -> None:
-        """G-68: what a call is edited into comes after those that claimed the token before."""
+        """G-68: an edited call waits for the calls that claimed the token before."""
         desk = Desk()
         gate = manager(
             "map bash.command deploy as deploy\nmap bash.command test as test\n"
@@ -168,7 +168,7 @@ class TestLastToken:
         assert (await _test).reason == SPENT
 
     async def test_as_many_as_there_are_tokens(self) -> None:
-        """G-68: of five calls for two tokens two are asked about; a denial lets one up."""
+        """G-68: of five calls for two tokens, two are requested; after a denial, one more is."""
         desk, gate = Desk(), manager(LAST.replace("to 1", "to 2"))
         made = [desk.make(gate, "deploy", str(n)) for n in range(1, 6)]
         await settled()
@@ -182,7 +182,7 @@ class TestLastToken:
         assert outcomes == ["allow", "block", "allow", "block", "block"]
 
     async def test_others_do_not_wait(self) -> None:
-        """Calls that compete for nothing are asked about at once."""
+        """Calls that do not compete are requested at once."""
         desk = Desk()
         gate = manager(
             "require human-approval before a\nrequire human-approval before b\nlimit a to 1 per session"
@@ -194,7 +194,7 @@ class TestLastToken:
             one.cancel()
 
     async def test_a_cancelled_one_leaves_nothing(self) -> None:
-        """G-68: cancelling a call that waits gives its id free and moves nothing."""
+        """G-68: cancelling a waiting call releases its id and moves nothing."""
         desk, gate = Desk(), manager(LAST)
         before = everything(gate)
         one, two = desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")
@@ -211,7 +211,7 @@ class TestLastToken:
         assert [(await each).outcome for each in (one, again)] == ["block", "allow"]
 
     async def test_an_id_that_waits_is_in_use(self) -> None:
-        """G-53: the id of a call that waits for another is refused."""
+        """G-53: the id of a call that waits for another is in use."""
         desk, gate = Desk(), manager(LAST)
         every = [desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")]
         await settled()
@@ -220,7 +220,7 @@ class TestLastToken:
             one.cancel()
 
     async def test_nobody_to_ask(self) -> None:
-        """A call that no person can be asked about is blocked at once."""
+        """A call is blocked at once if it has no approver to ask."""
         desk, gate = Desk(), manager(LAST)
         one = desk.make(gate, "deploy", "1")
         await settled()
@@ -228,7 +228,7 @@ class TestLastToken:
         one.cancel()
 
     async def test_a_failing_wait(self) -> None:
-        """G-59: what is told of the waiting and fails blocks that call, and no other."""
+        """G-59: if the `wait` callback raises, only its own call is blocked."""
 
         async def fail(made: ToolCall, earlier: tuple[str, ...]) -> None:
             raise OSError("no screen")
@@ -243,10 +243,10 @@ class TestLastToken:
 
 
 class TestWhatChangesMeanwhile:
-    """Nets, modes, grants and results while calls wait."""
+    """Nets, modes, grants and results that change while calls wait."""
 
     async def test_a_net_switched_off(self) -> None:
-        """G-21: without the limit there is nothing to wait for."""
+        """G-21: if the limit is switched off, waiting calls are requested."""
         desk, gate = Desk(), registry(LAST)
         every = [desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")]
         await settled()
@@ -258,7 +258,7 @@ class TestWhatChangesMeanwhile:
 
     @pytest.mark.parametrize("way", ["off", "shadow"])
     async def test_never_released_by_itself(self, way: str) -> None:
-        """G-67: a call that waits for another is asked about, though nobody would be asked by now."""
+        """G-67: a call that waits for another is requested even if its rule is off or in shadow."""
         desk, gate = Desk(), registry(LAST)
         one, two = desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")
         await settled()
@@ -273,7 +273,7 @@ class TestWhatChangesMeanwhile:
         assert [(await each).outcome for each in (one, two)] == ["block", "allow"]
 
     async def test_a_result_that_brings_more(self) -> None:
-        """A result that resets the limit has the next call asked about at once."""
+        """If a result refills the limit, the next call is requested at once."""
         desk = Desk()
         gate = manager("require human-approval before deploy\nlimit deploy to 2 per test")
         done = desk.make(gate, "deploy", "0")
@@ -291,7 +291,7 @@ class TestWhatChangesMeanwhile:
             one.cancel()
 
     async def test_a_grant_with_the_answer(self) -> None:
-        """G-74: a grant given meanwhile covers a call that waits: nobody was asked about it."""
+        """G-74: a grant given with an answer covers a waiting call that was not requested."""
         desk, gate = Desk(), manager(LAST.replace("to 1", "to 2"))
         made = [desk.make(gate, "deploy", str(n)) for n in range(1, 4)]
         await settled()
@@ -306,7 +306,7 @@ class TestWhatChangesMeanwhile:
         assert [(await one).outcome for one in made] == ["block", "block", "allow"]
 
     async def test_a_call_nobody_asks_about_takes_it(self) -> None:
-        """G-15: such a call waits for none; the one that is asked about has come too late then."""
+        """G-15: a call that needs no approval does not wait; it takes the token of a requested call."""
         desk = Desk()
         gate = manager(
             "map bash.command deploy as deploy\nlimit deploy to 1 per session\n"
@@ -323,7 +323,7 @@ class TestWhatChangesMeanwhile:
         assert (await asked).reason == "Tool 'deploy' is no longer available (state changed)."
 
     async def test_deferred_transitions_take_nothing_yet(self) -> None:
-        """G-16: calls whose token moves with their result are both asked about."""
+        """G-16: calls whose tokens move only with the result do not compete."""
         step = Transition("go", ["p"], [], ["x"], type="manual", deferred=True)
         desk, gate = Desk(), create_gate_manager([net("n", step)])
         every = [desk.make(gate, "x", "1"), desk.make(gate, "x", "2")]
@@ -333,7 +333,7 @@ class TestWhatChangesMeanwhile:
             one.cancel()
 
     async def test_two_nets(self) -> None:
-        """Calls that compete in one net each with a third wait for that one only."""
+        """Calls that compete with a third call in different nets wait for that call only."""
         desk = Desk()
         gate = manager(
             "map bash.command a as a\nmap bash.command b as b\nrequire human-approval before bash\n"
@@ -350,10 +350,10 @@ class TestWhatChangesMeanwhile:
 
 
 class TestNoDeadlock:
-    """Calls inside of questions, in threads and in other loops."""
+    """Calls made inside `confirm`, in threads and in other event loops."""
 
     async def test_a_call_made_to_answer_a_question(self) -> None:
-        """What `confirm` calls itself does not wait for the call it is asked about."""
+        """A call made by `confirm` does not wait for the call that is being requested."""
         gate = manager(LAST)
         inner: list[GateDecision] = []
 
@@ -368,7 +368,7 @@ class TestNoDeadlock:
         assert decision.reason == "Tool 'deploy' is no longer available (state changed)."
 
     def test_threads_with_loops_of_their_own(self) -> None:
-        """A call wakes up in its own loop when one in another thread has been decided."""
+        """A waiting call resumes in its own loop when a call in another thread is decided."""
         gate = manager(LAST)
         asked = threading.Event()
         waits = threading.Event()
@@ -396,7 +396,7 @@ class TestNoDeadlock:
         assert got == {"1": None, "2": SPENT}
 
     def test_wrapped_tools_in_threads(self) -> None:
-        """A synchronous tool waits in its thread for the answer about another."""
+        """A synchronous tool waits in its thread for the answer about another call."""
         asked, answer = threading.Event(), threading.Event()
         ran: list[str] = []
         blocked: list[str] = []
@@ -427,7 +427,7 @@ class TestNoDeadlock:
         assert (ran, blocked) == (["one"], [SPENT])
 
     async def test_a_synchronous_tool_in_the_loop(self) -> None:
-        """Where waiting would stop the loop that the answer comes by, the tool is refused."""
+        """A synchronous tool in the event loop is refused instead of blocking the loop."""
         desk = Desk()
         session = gate(LAST, confirm=desk.confirm).wrap_tools({"deploy": lambda: "done"})
         first = asyncio.create_task(session.call("deploy", {}))
@@ -456,7 +456,7 @@ events = st.one_of(
 
 
 class Played:
-    """A gate at which calls are made, answered, edited and cancelled, and what it decided, in order."""
+    """A gate with calls, answers, edits and cancellations, and its decisions in order."""
 
     def __init__(self) -> None:
         self.decided: list[GateDecision] = []
@@ -475,7 +475,7 @@ class Played:
                 self.made[made] = command
                 self.tasks[made] = self.desk.make(self.gate, "bash", made, command=command)
             case ("free", str() as name):
-                # Nobody is asked about these, or nobody can be: they wait for nothing.
+                # Calls without a request, or without anyone to ask, do not wait.
                 self.spoilt = True
                 await reason(self.gate, name, made)
             case ("reset", str()):
@@ -501,20 +501,20 @@ class Played:
 
 
 class TestLaws:
-    """Whatever people answer, in any order."""
+    """Any answers in any order."""
 
     @pytest.mark.slow
     @given(st.lists(events, max_size=25))
     @settings(max_examples=examples(150), deadline=None)
     def test_one_question_a_token(self, history: list[tuple[object, ...]]) -> None:
-        """G-68: somebody is always asked, never about more calls than tokens; it is as one by one."""
+        """G-68: a request is always open, for no more calls than tokens; results are as one by one."""
 
         async def check() -> None:
             played = Played()
             gate = played.gate
             for event in history:
                 await played.play(event)
-                # No deadlock: while a call is undecided, a person is asked about one.
+                # No deadlock: while a call is undecided, a request is open.
                 assert bool(played.desk.open) == bool(played.tasks)
                 if played.spoilt:
                     continue
@@ -534,7 +534,7 @@ class TestLaws:
 
 
 async def as_one_by_one(decided: list[GateDecision]) -> None:
-    """Check that the same calls, made one after the other as they were decided, end as they did."""
+    """Check that the same calls, made one by one in the order of decisions, have the same outcome."""
     gate = manager(RULES)
     for number, decision in enumerate(decided):
         made = replace(decision.call, tool_call_id=str(number))

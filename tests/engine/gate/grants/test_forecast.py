@@ -1,4 +1,4 @@
-"""Forecasts of plans, for the people who are to approve them."""
+"""Forecasts of plans, for their approvers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def gate(rules: str, **options: object) -> GateManager:
 
 
 def told(manager: GateManager, *steps: dict[str, object]) -> list[str]:
-    """Each finding on one line: `2 planned`, `1 blocked: …`."""
+    """Return each finding on one line: `2 planned`, `1 blocked: …`."""
     return [
         f"{found.calls} {found.outcome}{f': {found.reason}' if found.reason else ''}"
         for each in manager.plan_forecast({"title": "Release", "steps": list(steps)})
@@ -42,11 +42,11 @@ class TestOutcome:
     """The outcome of a step's calls."""
 
     def test_nothing_asks(self) -> None:
-        """A call that no net is against runs anyway."""
+        """A call that no net restricts runs anyway."""
         assert told(gate(ASKS), {"tool": "push"}) == ["1 runs"]
 
     def test_answered(self) -> None:
-        """A call that one person may approve is answered by the plan, as often as the step says."""
+        """The plan covers calls that one approver could allow, as many as the step has."""
         manager = gate(f"{ASKS}require human-approval before deploy")
         assert told(manager, {"tool": "deploy", "count": 2}) == ["2 planned"]
         assert most(manager, {"tool": "deploy", "count": 2}) == "2 deploy"
@@ -62,26 +62,26 @@ class TestOutcome:
         ],
     )
     def test_asks_all_the_same(self, options: str, why: str) -> None:
-        """What one person who saw the plan could not have approved asks all the same, with its reason."""
+        """A rule that asks for more than one approver of the plan still asks, with the reason."""
         manager = gate(f"{ASKS}require human-approval before deploy {options}")
         assert told(manager, {"tool": "deploy"}) == [f"1 asks: {why}"]
         assert most(manager, {"tool": "deploy"}) == "0 deploy"
 
     def test_same_group(self) -> None:
-        """A plan that the same group has to approve answers for it."""
+        """A plan that the same group must approve covers the group's rule."""
         rules = "require human-approval before plan by 1 of ops\n"
         manager = gate(f"{rules}require human-approval before deploy by 1 of ops")
         assert told(manager, {"tool": "deploy"}) == ["1 planned"]
 
     def test_another_group(self) -> None:
-        """Whoever approves the plan may be in the group that a rule asks: so much may pass."""
+        """A group's rule is covered if the plan's approver is in the group, so the maximum counts it."""
         manager = gate(f"{ASKS}require human-approval before deploy by 1 of ops")
         step = {"tool": "deploy", "count": 2}
         assert told(manager, step) == ["2 planned: if a member of ops approves it"]
         assert most(manager, step) == "2 deploy"
 
     def test_name_that_may_be_gone(self) -> None:
-        """A name that calls have for want of a field asks all the same: with it they may pass."""
+        """A name that calls have only without a field still asks, but the maximum counts the calls."""
 
         def names(made: ToolCall) -> tuple[str, ...]:
             return ("deploy",) if "env" in made.input else ("anywhere", "deploy")
@@ -93,7 +93,7 @@ class TestOutcome:
         assert most(manager, {"tool": "deploy"}) == "1 deploy"
 
     def test_asked_after_another_call(self) -> None:
-        """What came in by then was seen by nobody who approved the plan."""
+        """A rule about a call's later content still asks, because the plan's approver did not see it."""
         manager = gate(f"{ASKS}after fetch require human-approval before send")
         send = {"tool": "send", "count": 2}
         assert told(manager, send) == ["2 runs"]
@@ -102,7 +102,7 @@ class TestOutcome:
         assert told(manager, {"tool": "fetch"}, send) == ["1 runs", f"2 asks: {why}"]
 
     def test_asked_later(self) -> None:
-        """A net that does not ask yet is answered, too, once it does: that is said."""
+        """The forecast says that the plan also covers a net that asks only later."""
         transitions = [
             Transition("open", ("shut",), ("ready",), ("fetch",)),
             Transition("pass", ("shut",), ("shut",), ("send",)),
@@ -117,7 +117,7 @@ class TestOutcome:
         assert most(manager, send) == "2 send"
 
     def test_free_afterwards(self) -> None:
-        """An approval that lets later calls pass is for one call: a plan cannot count them."""
+        """An approval that also allows later calls cannot come from a plan."""
         manager = gate(f"{ASKS}block send after fetch until human-approval")
         fetch, send = {"tool": "fetch"}, {"tool": "send"}
         why = "send has a rule whose approval lets later calls pass, too"
@@ -130,48 +130,48 @@ class TestOutcome:
         assert found.startswith("3 blocked: deploy")
 
     def test_limit(self) -> None:
-        """What goes beyond a limit is blocked, after the calls that it allows."""
+        """Calls beyond a limit are blocked, after the calls that it allows."""
         rules = f"{ASKS}require human-approval before deploy\nlimit deploy to 2 per session"
         found = told(gate(rules), {"tool": "deploy", "count": 3})
         assert found[0] == "2 planned"
         assert found[1].startswith("1 blocked: deploy")
 
     def test_order_of_steps(self) -> None:
-        """A step may be what the next one needs; in the other order that one is blocked."""
+        """A step may fulfil what the next one needs; in the other order that one is blocked."""
         manager = gate(f"{ASKS}require test before deploy")
         test, deploy = {"tool": "test"}, {"tool": "deploy"}
         assert told(manager, test, deploy) == ["1 runs", "1 runs"]
         assert told(manager, deploy, test)[0].startswith("1 blocked: ")
 
     def test_from_the_present(self) -> None:
-        """What the session has done already counts, and a forecast changes nothing."""
+        """Earlier calls of the session count, and a forecast changes nothing."""
         manager = gate(f"{ASKS}require test before deploy")
         manager.replay([ReplayEntry("test")])
         for _ in range(2):
             assert told(manager, {"tool": "deploy"}) == ["1 runs"]
 
     def test_no_plan(self) -> None:
-        """What is no plan has no forecast."""
+        """An invalid plan has no forecast."""
         assert gate(ASKS).plan_forecast({"title": "Release"}) == ()
 
 
 class TestConditions:
-    """What a step says of its calls' input."""
+    """Conditions of a step on its calls' input."""
 
     RULES = f'{ASKS}require human-approval before deploy\nblock deploy when input.env = "prod"'
 
     def test_surely_outside(self) -> None:
-        """A step for other values is outside a rule."""
+        """A step for other values is outside the rule."""
         step = {"tool": "deploy", "when": 'input.env = "staging"'}
         assert told(gate(self.RULES), step) == ["1 planned"]
 
     def test_surely_inside(self) -> None:
-        """A step for a rule's own value is surely blocked."""
+        """A step for the rule's own value is certainly blocked."""
         (found,) = told(gate(self.RULES), {"tool": "deploy", "when": 'input.env = "prod"'})
         assert found.startswith("1 blocked: ")
 
     def test_negated(self) -> None:
-        """A step that leaves out just what a rule is about is outside of it."""
+        """A step that excludes exactly the rule's value is outside the rule."""
         step = {"tool": "deploy", "when": 'not input.env = "prod"'}
         assert told(gate(self.RULES), step) == ["1 planned"]
 
@@ -181,14 +181,14 @@ class TestConditions:
         assert found.startswith("1 open: ")
 
     def test_present_or_missing(self) -> None:
-        """A field that a step does not name may be there."""
+        """A field that a step does not mention may be present."""
         rules = f"{ASKS}block deploy when input.force is missing"
         step = {"tool": "deploy", "when": 'input.env = "staging"'}
         (found,) = told(gate(rules), step)
         assert found.startswith("1 open: ")
 
     def test_session_field(self) -> None:
-        """What a condition asks of the session is known."""
+        """Conditions on the session are evaluated."""
         rules = f'{ASKS}block deploy when session.agent = "bot"'
         session = {"agent": "bot", "started_by": None, "labels": ()}
         manager = gate(rules, surroundings=Surroundings(session=session))
@@ -196,14 +196,14 @@ class TestConditions:
         assert found.startswith("1 blocked: ")
 
     def test_open_limit(self) -> None:
-        """A limit under a condition that is open may be used up by the calls before."""
+        """A limit with an open condition may be used up by the earlier calls."""
         rules = f'{ASKS}limit deploy to 1 per session when input.env = "prod"'
         found = told(gate(rules), {"tool": "deploy", "count": 2})
         assert found[0] == "1 runs"
         assert found[1].startswith("1 open: ")
 
     def test_sum(self) -> None:
-        """The number that a sum counts is known only where the step fixes it."""
+        """The number that a sum counts is known only if the step fixes it."""
         rules = f"{ASKS}limit pay to 100 of input.amount per session"
         fixed = {"tool": "pay", "count": 3, "when": "input.amount = 40"}
         found = told(gate(rules), fixed)
@@ -213,7 +213,7 @@ class TestConditions:
         assert open_ == "1 open: it depends on the number in input.amount"
 
     def test_value_of_its_own(self) -> None:
-        """A rule for each value counts by the step's value, and is open without one."""
+        """A rule per value counts by the step's value, and is open without one."""
         rules = f"{ASKS}require test before deploy for same input.env"
         test = {"tool": "test", "when": 'input.env = "a"'}
         manager = gate(rules)
@@ -225,28 +225,28 @@ class TestConditions:
 
 
 class TestEffects:
-    """Names that maps give calls."""
+    """Names that maps give to calls."""
 
     RULES = f"{ASKS}map bash.command make_deploy as deploy\nrequire human-approval before deploy"
 
     def test_named(self) -> None:
-        """A step answers for the effects that it names."""
+        """A step covers the effects that it names."""
         step = {"tool": "bash", "when": 'input.command = "make_deploy"', "effects": ["deploy"]}
         assert told(gate(self.RULES), step) == ["1 planned"]
 
     def test_not_named(self) -> None:
-        """An effect that the step does not name asks all the same."""
+        """An effect that the step does not name still asks."""
         (found,) = told(gate(self.RULES), {"tool": "bash", "when": 'input.command = "make_deploy"'})
         assert found == "1 asks: its calls also count as 'deploy', which the step does not name"
 
     def test_anything_else(self) -> None:
-        """So does the name of calls that no rule knows."""
+        """The name of calls that no rule mentions also asks."""
         (found,) = told(gate(f"{ASKS}require human-approval before anything-else"), {"tool": "push"})
         assert found == "1 asks: its calls also count as 'anything-else', which the step does not name"
 
 
 class TestCommands:
-    """Steps of a tool in which maps read commands: what a plan covers depends on the program (G-109)."""
+    """Steps of a tool whose commands maps read: the coverage depends on the program (G-109)."""
 
     RULES = (
         f"{ASKS}map bash.command /^git\\s+push/ as push\nrequire human-approval before push\n"
@@ -272,11 +272,11 @@ class TestCommands:
         ],
     )
     def test_outcome(self, parts: dict[str, object], finding: str) -> None:
-        """A step that leaves its command open may ask; one that fixes it is known for certain."""
+        """A step with an open command may ask; one that fixes its command has a certain outcome."""
         assert told(gate(self.RULES), {"tool": "bash", "count": 2, **parts}) == [finding]
 
     def test_no_commands(self) -> None:
-        """Maps that read no command leave nothing open."""
+        """Maps that read no commands leave nothing open."""
         rules = f"{ASKS}map http.url /prod/ as production\nrequire human-approval before http"
         assert told(gate(rules), {"tool": "http"}) == ["1 planned"]
 
@@ -290,7 +290,7 @@ class TestCommands:
         ],
     )
     async def test_as_it_comes(self, command: str, effects: list[str]) -> None:
-        """G-109: of a step that fixes its command the forecast says what then becomes of the call."""
+        """G-109: for a step with a fixed command, the forecast matches the actual outcome."""
         manager = planning(self.RULES.removeprefix(ASKS))
         given: dict[str, object] = {
             "tool": "bash",

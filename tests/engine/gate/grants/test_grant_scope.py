@@ -1,4 +1,4 @@
-"""What a grant never lets pass."""
+"""Calls that a grant never covers."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ..support.ruled import Asker, approval, gate_of, granting, is_, yes
 
 
 class TestNarrow:
-    """A grant answers what it is for and nothing else."""
+    """A grant covers only what it was given for."""
 
     async def test_another_rule(self) -> None:
-        """G-43: not another rule's question, be it about the same tool."""
+        """G-43: a grant does not cover another rule, even if that is about the same tool."""
         rules = approval(when=is_("free", 1)), approval(when=is_("free", value=True))
         decide = Asker(gate_of(*rules, names=Names()))
         await decide("deploy", granting(), yes())
@@ -27,7 +27,7 @@ class TestNarrow:
 
     @pytest.mark.parametrize("value", [{"env": "prod"}, {"env": None}, {"n": 1, "env": "staging"}, {}])
     async def test_another_value_that_no_map_reads(self, value: dict[str, object]) -> None:
-        """G-74: by names only with the values that were shown, where no map reads them."""
+        """G-74: a grant by names covers only the values shown, unless a map reads them."""
         shown = {"env": "staging"}
         for names in ({}, {"names": Names()}):
             decide = await granted(granting(), value=shown, **names)
@@ -35,7 +35,7 @@ class TestNarrow:
             assert (await decide("deploy", **value)).block
 
     async def test_beside_its_names(self) -> None:
-        """G-74: by names no call that does more than run programs that have names."""
+        """G-74: a grant by names is refused if the call has effects beside its named programs."""
         decide = Asker(gate_of(approval(), names=Names()))
         refused = await decide("deploy", granting(), beside="it sets a variable")
         assert "it sets a variable, so only its exact input can be granted" in str(refused.reason)
@@ -44,7 +44,7 @@ class TestNarrow:
 
     @pytest.mark.parametrize("scope", ["names", "input"])
     async def test_an_edit_that_changes_the_effects(self, scope: GrantScope) -> None:
-        """G-74: an answer that makes it another sort of call grants nothing, be it what it now is."""
+        """G-74: an answer with a grant is refused if its edit changes the call's names."""
         decide = Asker(gate_of(approval(), names=Names()))
         answer = yes(input={"names": ["rm"]}, grant=GrantTerms(scope))
         assert "the edit changes what the call counts as" in str((await decide("deploy", answer)).reason)
@@ -53,7 +53,7 @@ class TestNarrow:
         assert (await decide("deploy", answer)).gave == (KEY,)
 
     async def test_subagents(self) -> None:
-        """G-74: a subagent's call only where the grant says so; nor is one given about such a call."""
+        """G-74: a subagent's call is covered, and can be granted, only with a grant for subagents."""
         gate = gate_of(approval())
 
         async def made(call_id: str, *answers: ApprovalAnswer) -> GateDecision:
@@ -71,19 +71,19 @@ class TestNarrow:
         assert (await made("c2")).granted == ("grant-2",)
 
     async def test_another_tool(self) -> None:
-        """G-50: not another tool, be its names the same."""
+        """G-50: a grant does not cover another tool with the same names."""
         decide = await granted(granting(), names=Names(), value={"names": ("bash",)})
         assert (await decide("deploy", names=("bash",))).granted == (KEY,)
         assert (await decide("bash", names=("deploy",))).block
 
     @pytest.mark.parametrize("names", [(), ("rm",), ("bash", "rm")])
     async def test_other_names(self, names: tuple[str, ...]) -> None:
-        """G-50: not a call with more names, or fewer, or others."""
+        """G-50: a grant does not cover a call with more, fewer or other names."""
         decide = await granted(granting(), names=Names(), value={"names": ("bash",)})
         assert (await decide("deploy", names=names)).block
 
     async def test_names_in_any_order(self) -> None:
-        """G-50: names are a set."""
+        """G-50: the order of names does not matter."""
         decide = await granted(granting(), names=Names(), value={"names": ("a", "b")})
         assert (await decide("deploy", names=("b", "a"))).granted == (KEY,)
 
@@ -91,13 +91,13 @@ class TestNarrow:
         "value", [{}, {"n": True}, {"n": 1.0}, {"n": "1"}, {"n": 1, "m": None}, {"n": [1]}, {"m": 1}]
     )
     async def test_another_input(self, value: dict[str, object]) -> None:
-        """G-13: one for an input, not for any other, and `true` is not 1."""
+        """G-13: a grant for an input covers no other input, and `true` is not 1."""
         decide = await granted(granting("input"), value={"n": 1})
         assert (await decide("deploy", **value)).block
         assert (await decide("deploy", n=1)).granted == (KEY,)
 
     async def test_its_input_is_its_own(self) -> None:
-        """G-13: who changes the list that was approved changes nothing in the grant."""
+        """G-13: changing a list after its approval does not change the grant."""
         listed = [1]
         decide = await granted(granting("input"), value={"n": listed})
         listed.append(2)
@@ -105,7 +105,7 @@ class TestNarrow:
         assert (await decide("deploy", n=[1, 2])).block
 
     async def test_an_edited_call(self) -> None:
-        """G-13: not a call that a person has edited, whatever it was edited to."""
+        """G-13: a grant does not cover a call that an operator has edited."""
         decide = Asker(gate_of(approval("other"), approval(), names=Names()))
         both = {"names": ["other"]}
         await decide("deploy", yes(), granting(), **both)
@@ -114,7 +114,7 @@ class TestNarrow:
         assert (decision.granted, [r.tool for r in decide.asked]) == ((), ["other", "deploy"])
 
     async def test_several_people(self) -> None:
-        """G-13: nothing in place of several people: an answer that tries is refused in words."""
+        """G-13: a rule for several people cannot be granted; the answer is refused with the reason."""
         decide = Asker(gate_of(approval(people=2)))
         decision = await decide("deploy", yes("ada", others=("grace",), grant=GrantTerms("names")))
         assert decision.reason == (
@@ -123,20 +123,20 @@ class TestNarrow:
         assert (decision.gave, decide.gate.grants) == ((), {})
 
     async def test_no_grants(self) -> None:
-        """G-13: nor where the rule says `no grants`."""
+        """G-13: a rule with `no grants` cannot be granted."""
         decide = Asker(gate_of(approval(grants=False)))
         assert "the rule says 'no grants'" in str((await decide("deploy", granting())).reason)
         assert decide.gate.grants == {}
 
     async def test_forged(self) -> None:
-        """G-13: one that is added from elsewhere answers for neither."""
+        """G-13: a grant added from elsewhere does not cover such rules either."""
         for parts in ({"grants": False}, {"people": 2}):
             decide = Asker(gate_of(approval(**parts)))
             decide.gate.add_grant(made(decide.gate))
             assert (await decide("deploy")).block
 
     async def test_uninspectable(self) -> None:
-        """G-51: by names no call that may do more than they tell, neither given nor answered."""
+        """G-51: a grant by names neither arises from nor covers an uninspectable call."""
         decide = Asker(gate_of(approval(), names=Names()))
         assert "may do more than its names tell" in str(
             (await decide("deploy", granting(), murky=True)).reason
@@ -147,7 +147,7 @@ class TestNarrow:
         assert (await decide("deploy", murky=True)).granted == ("grant-2",)
 
     async def test_more_than_its_effects(self) -> None:
-        """G-51: by names no call that also runs what has no name, neither given nor answered."""
+        """G-51: a grant by names neither arises from nor covers a call that runs unnamed commands."""
         decide = Asker(gate_of(approval(), names=Names()))
         assert "runs more than its effects name" in str(
             (await decide("deploy", granting(), more=True)).reason
@@ -158,7 +158,7 @@ class TestNarrow:
         assert (await decide("deploy", more=True)).granted == ("grant-2",)
 
     async def test_another_net_of_that_name(self) -> None:
-        """G-43: hand-built nets ask questions of their own, name by name."""
+        """G-43: a grant for one name of a hand-built net does not cover another name."""
         ask = net(
             "ask",
             Transition("a", ["p"], ["p"], ["a"], type="manual"),

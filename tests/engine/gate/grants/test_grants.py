@@ -1,4 +1,4 @@
-"""Grants: what a person lets pass from now on, and how a use is committed with its call."""
+"""Grants: approvals for later calls, and uses that are committed with their call."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ from ..support.ruled import Asker, Clock, approval, gate_of, granting, limit, ne
 
 
 class TestAnswering:
-    """A grant answers in a person's place."""
+    """A grant answers in place of an approver."""
 
     async def test_so_many_times(self) -> None:
-        """G-13: three uses are three calls, each of which says so; the fourth is asked about."""
+        """G-13: three uses cover three calls, each of which names the grant; the fourth is requested."""
         decide = await granted(granting(uses=3))
         for left in (2, 1, 0):
             decision = await decide("deploy")
@@ -40,13 +40,13 @@ class TestAnswering:
         assert len(decide.asked) == 1
 
     async def test_for_the_session(self) -> None:
-        """G-13: without a number there is always one left."""
+        """G-13: a grant without a number has unlimited uses."""
         decide = await granted(granting())
         assert [(await decide("deploy")).outcome for _ in range(5)] == ["allow"] * 5
         assert tokens(decide.gate) == (1, 0, 0)
 
     async def test_for_some_time(self) -> None:
-        """G-13: a grant is over at its second, not one later, and what was used does not matter."""
+        """G-13: a grant ends exactly at its time, regardless of its uses."""
         clock = Clock()
         decide = await granted(granting(uses=5, seconds=60), clock=clock)
         clock.now += 59
@@ -59,7 +59,7 @@ class TestAnswering:
         )
 
     async def test_over_is_over(self) -> None:
-        """G-13: an endless grant ends with its time too, and a clock set back does not revive it."""
+        """G-13: an unlimited grant ends at its time, and setting the clock back does not revive it."""
         clock = Clock()
         decide = await granted(granting(seconds=60), clock=clock)
         clock.now += 60
@@ -68,7 +68,7 @@ class TestAnswering:
         assert (await decide("deploy")).block
 
     async def test_a_broken_clock(self) -> None:
-        """G-59: where it cannot be told whether a grant is over, the person is asked."""
+        """G-59: if the time cannot be read, a request is made."""
         clock = Clock()
         decide = await granted(granting(seconds=60), clock=clock)
         clock.now = nan
@@ -76,19 +76,19 @@ class TestAnswering:
         assert len(decide.asked) == 1
 
     async def test_nobody_to_ask(self) -> None:
-        """G-13: a grant answers also where nobody could be asked."""
+        """G-13: a grant also covers a call without a confirm callback."""
         decide = await granted(granting(uses=1))
         assert await reason(decide.gate, "deploy", "a") is None
         assert await reason(decide.gate, "deploy", "b") == "deploy requires human approval."
 
     async def test_identical_rules(self) -> None:
-        """G-43: one use answers identical rules, as one person does."""
+        """G-43: one use covers identical rules."""
         decide = await granted(granting(uses=2), approval(), approval())
         decision = await decide("deploy")
         assert (decision.granted, tokens(decide.gate)) == ((KEY,), (1, 1, 0))
 
     async def test_two_questions_two_grants(self) -> None:
-        """G-13: each question takes a grant of its own; where one has none, its person is asked."""
+        """G-13: each rule needs its own grant; without one, its approver is asked."""
         decide = Asker(gate_of(approval(), approval(risk="high")))
         await decide("deploy", granting(uses=1), granting(uses=2))
         decision = await decide("deploy")
@@ -105,7 +105,7 @@ class TestAnswering:
         assert tokens(decide.gate) == (0, 1, 0)
 
     async def test_shadow_keeps_what_its_net_did_not_use(self) -> None:
-        """G-57: where the asking net stays, for its validator refuses, the grant's token stays too."""
+        """G-57: if the net does not move because its validator rejects, the grant keeps its token."""
         refusing: list[bool] = []
 
         def validate(*_: object) -> Rejection | None:
@@ -121,17 +121,17 @@ class TestAnswering:
 
 
 class TestAllOrNone:
-    """A use is committed with the call."""
+    """A use is committed with its call."""
 
     async def test_a_block_spends_nothing(self) -> None:
-        """G-11: a call that another net blocks takes no use."""
+        """G-11: a call that another net blocks uses nothing."""
         decide = await granted(granting(uses=1), approval(), limit("deploy", 1, None))
         before = everything(decide.gate)
         assert (await decide("deploy")).net == "limit-deploy-1"
         assert (everything(decide.gate), tokens(decide.gate)) == (before, (1, 0, 0))
 
     async def test_a_rejection_spends_nothing(self) -> None:
-        """G-14: nor does one that a validator rejects, and the age of the grant is as before."""
+        """G-14: a call that a validator rejects uses nothing, and the grant keeps its times."""
         refusing: list[bool] = []
 
         def validate(*_: object) -> Rejection | None:
@@ -149,7 +149,7 @@ class TestAllOrNone:
         assert (tokens(decide.gate), decide.gate.grant_states[KEY].since) == ((1, 0, 0), since)
 
     async def test_run_out_while_waiting(self) -> None:
-        """G-58: a grant that another call used up while this one waited answers nothing."""
+        """G-58: a grant that another call used up while this one waited covers nothing."""
         gate = gate_of(approval(), approval("other"), names=Names())
         decide = Asker(gate)
         both = {"names": ("other",)}
@@ -168,7 +168,7 @@ class TestAllOrNone:
         assert sorted(asked) == ["deploy", "other"]
 
     async def test_expired_while_waiting(self) -> None:
-        """G-58: so does one whose time ended meanwhile."""
+        """G-58: a grant that expired while the call waited covers nothing."""
         clock = Clock()
         gate = gate_of(approval(), approval("other"), names=Names(), clock=clock)
         decide = Asker(gate)
@@ -186,7 +186,7 @@ class TestAllOrNone:
         assert (decision.granted, sorted(asked)) == ((), ["deploy", "other"])
 
     async def test_revoked_while_waiting(self) -> None:
-        """G-58: and one that was revoked."""
+        """G-58: a grant that was revoked while the call waited covers nothing."""
         gate = gate_of(approval(), approval("other"), names=Names())
         decide = Asker(gate)
         await decide("deploy", granting(), yes(), names=("other",))
@@ -203,7 +203,7 @@ class TestAllOrNone:
         assert (decision.granted, sorted(asked)) == ((), ["deploy", "other"])
 
     async def test_a_call_that_never_ran(self) -> None:
-        """A-40: a use is given back with what else the call moved, unless it was revoked."""
+        """A-40: a call that never ran gives back its use, unless the grant was revoked."""
         decide = await granted(granting(uses=1))
         decision = await decide("deploy")
         undo = ToolResult("c2", "deploy", {}, True, decision.steps)
@@ -217,36 +217,36 @@ class TestAllOrNone:
 
 
 class TestComingAbout:
-    """An answer brings a grant about once its call is committed."""
+    """A grant takes effect when its call is committed."""
 
     async def test_after_the_commit(self) -> None:
-        """G-15: not for a call that is blocked after all."""
+        """G-15: a call that is blocked after all gives no grant."""
         decide = Asker(gate_of(approval(), approval(risk="high")))
         assert (await decide("deploy", granting(), False)).gave == ()
         assert decide.gate.grants == {}
 
     async def test_void_with_its_answer(self) -> None:
-        """G-43: nor from an answer that an edit has made void."""
+        """G-43: an answer that an edit has voided gives no grant."""
         decide = Asker(gate_of(approval(), approval(risk="high")))
         decision = await decide("deploy", granting(), yes(input={"n": 1}), yes())
         assert (decision.outcome, decision.gave) == ("allow", ())
 
     async def test_for_what_runs(self) -> None:
-        """G-15: after an edit it is for the edited input."""
+        """G-15: after an edit, the grant is for the edited input."""
         answer = yes(input={"n": 2}, grant=GrantTerms("input"))
         decide = await granted(answer, value={"n": 1})
         assert (await decide("deploy", n=1)).block
         assert (await decide("deploy", n=2)).granted == (KEY,)
 
     async def test_keys(self) -> None:
-        """G-21: keys are counted on, also past grants that were revoked."""
+        """G-21: keys are numbered on, also past revoked grants."""
         decide = await granted(granting("input"), value={"n": 1})
         assert decide.gate.revoke_grant(KEY).message == "Revoked 'grant-1'"
         assert (await decide("deploy", granting("input"), n=1)).gave == ("grant-2",)
         assert decide.gate.revoke_grant(KEY).message == "Unknown grant 'grant-1'. There are: grant-2"
 
     async def test_what_it_is(self) -> None:
-        """G-1: a small net of the uses left, with what it answers for."""
+        """G-1: a grant is a small net of remaining uses that names its rule, tool and names."""
         decide = await granted(granting("names", 2, 60), clock=Clock(5.0))
         grant = decide.gate.grants[KEY]
         assert (grant.asks, grant.tool, grant.names, grant.input) == (
@@ -259,7 +259,7 @@ class TestComingAbout:
         assert decide.gate.grant_states[KEY].since == {"granted": (5.0, 5.0)}
 
     async def test_the_clock_fails_first(self) -> None:
-        """G-59: where the time of a grant cannot be told, the call does not run and nothing moves."""
+        """G-59: if a grant's time cannot be read, the call is blocked and nothing moves."""
         clock = Clock(nan)
         decide = Asker(gate_of(approval(), limit("deploy", 3, None), clock=clock))
         before = everything(decide.gate)
@@ -267,7 +267,7 @@ class TestComingAbout:
         assert (everything(decide.gate), decide.gate.grants) == (before, {})
 
     async def test_one_net_alone(self) -> None:
-        """G-12: a net on its own keeps no grants and says so."""
+        """G-12: a single net keeps no grants, and the reason says so."""
         (one,) = nets_of(approval())
         decision = await handle_tool_call(
             call("deploy"), GateContext(lambda _: granting()), one, initial_state(one)
@@ -284,6 +284,6 @@ class TestComingAbout:
         ],
     )
     def test_terms(self, terms: Any) -> None:
-        """G-3: terms that are none are refused."""
+        """G-3: invalid terms are refused."""
         with pytest.raises(ValueError, match="grant"):
             GrantTerms(*terms)

@@ -1,4 +1,4 @@
-"""Grants that a record brings back, and what a gate says of its grants."""
+"""Grants restored from a record, and the status of a gate's grants."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TestRecorded:
     """Grants of a record."""
 
     async def test_restored(self) -> None:
-        """G-63: a grant goes on with the uses and the time it had left."""
+        """G-63: a restored grant has the uses and the time that were left."""
         clock = Clock()
         decide = await granted(granting(uses=3, seconds=60), clock=clock)
         await decide("deploy")
@@ -36,7 +36,7 @@ class TestRecorded:
         assert (await again("deploy")).granted == (KEY,)
 
     async def test_over_when_restored(self) -> None:
-        """G-63: one whose time ended while nothing ran answers nothing."""
+        """G-63: a grant that expired before it was restored covers nothing."""
         gate = gate_of(approval(), clock=Clock(100.0))
         gate.restore(
             grants=[made(gate, terms=GrantTerms("names", 1, 60))], since={KEY: {"granted": (40.0,)}}
@@ -44,7 +44,7 @@ class TestRecorded:
         assert (await Asker(gate)("deploy")).block
 
     async def test_revoked_ones(self) -> None:
-        """G-63: a revoked one stays revoked, and its key used."""
+        """G-63: a revoked grant stays revoked, and its key stays used."""
         gate = gate_of(approval())
         both = [made(gate), made(gate, "grant-2")]
         gate.restore(
@@ -59,7 +59,7 @@ class TestRecorded:
         "since", [None, {KEY: {}}, {KEY: {"granted": (1.0,)}}, {KEY: {"granted": (1.0, nan)}}]
     )
     async def test_no_time(self, since: Any) -> None:
-        """G-63: one that expires is not restored without the time of every use; nothing has changed."""
+        """G-63: a grant that expires is not restored without the time of every use; nothing changes."""
         gate = gate_of(approval())
         with pytest.raises(NetError):
             gate.restore(
@@ -68,7 +68,7 @@ class TestRecorded:
         assert (gate.grants, gate.mode) == ({}, "enforce")
 
     async def test_restored_without_grants(self) -> None:
-        """G-63: what is left out stays as it was."""
+        """G-63: without a `grants` argument, the grants stay."""
         decide = await granted(granting(uses=2))
         decide.gate.restore(mode="enforce")
         assert tokens(decide.gate) == (2, 0, 0)
@@ -76,7 +76,7 @@ class TestRecorded:
         assert decide.gate.grants == {}
 
     async def test_added(self) -> None:
-        """G-63: one that is added counts from the time that is told, or from now."""
+        """G-63: an added grant counts from the given time, or from now."""
         clock = Clock()
         gate = gate_of(approval(), clock=clock)
         gate.add_grant(made(gate, terms=GrantTerms("names", None, 60)), since=clock.now - 59)
@@ -86,7 +86,7 @@ class TestRecorded:
         assert (await decide("deploy")).block
 
     async def test_refused(self) -> None:
-        """G-63: keys that are none, or in use, and nets that are not here."""
+        """G-63: invalid or used keys and unknown nets are refused."""
         gate = gate_of(approval())
         gate.add_grant(made(gate))
         for wrong in (
@@ -110,17 +110,17 @@ class TestRecorded:
 
 
 class TestSaid:
-    """What a gate says of its grants."""
+    """The gate's description of its grants."""
 
     async def test_status(self) -> None:
-        """G-20: one line a grant, after the nets."""
+        """G-20: one line per grant, after the nets."""
         decide = await granted(granting(uses=2))
         assert decide.gate.format_status() == (
             "approve-before-deploy: ready:1\ngrant-1 (grant for deploy): granted:2"
         )
 
     async def test_explanation(self) -> None:
-        """G-60: a call that a grant lets pass is allowed, and the explanation says by which."""
+        """G-60: the explanation of a granted call says `allow` and names the grant."""
         decide = await granted(granting(uses=1))
         explained = decide.gate.explain(call("deploy"))
         assert (explained.outcome, explained.granted) == ("allow", (KEY,))
@@ -130,7 +130,7 @@ class TestSaid:
         assert (explained.outcome, explained.granted) == ("ask", ())
 
     async def test_a_block_stays_a_block(self) -> None:
-        """G-11: a grant opens no other net."""
+        """G-11: a grant does not affect other nets."""
         gate = gate_of(approval(), block("deploy", is_("env", "prod")))
         gate.add_grant(made(gate))
         assert (await Asker(gate)("deploy", env="prod")).net == "block-deploy"

@@ -1,7 +1,7 @@
-"""LAWS of plans: beside the gate runs one without the plan, in which a person approves call by call.
+"""LAWS of plans: the gate is compared with one without the plan whose approver decides call by call.
 
-What the plan lets pass, one person's approval of that very call lets pass, and never more calls than a
-step has or than the forecast said; everything else comes out as if there were no plan.
+A call covered by the plan would pass with a single approval of that call. No more calls are covered than
+the step has or the forecast said. All other calls have the same outcome as without the plan.
 """
 
 from __future__ import annotations
@@ -66,11 +66,11 @@ WHENS = (
 ENVS = ("prod", "test", None)
 
 Call: TypeAlias = tuple[str, dict[str, object], bool, str]
-"""A tool, an input, whether it fails, and the beginning of its id."""
+"""A call: tool, input, whether it fails, and the prefix of its id."""
 
 
 def some_step(random: Random) -> dict[str, Any]:
-    """A step; half of them have a condition, half of those of commands an effect."""
+    """Return a step; some have a condition or effects."""
     tool = random.choice(TOOLS)
     made: dict[str, Any] = {"tool": tool, "count": random.randint(1, 3)}
     if random.random() < 0.3:
@@ -81,7 +81,7 @@ def some_step(random: Random) -> dict[str, Any]:
 
 
 def some_call(random: Random, tools: Sequence[str]) -> Call:
-    """A call, mostly of a tool that is in the plan."""
+    """Return a call, mostly of a tool in the plan."""
     tool = random.choice(tools)
     value: dict[str, object] = {}
     if (env := random.choice(ENVS)) is not None:
@@ -93,7 +93,7 @@ def some_call(random: Random, tools: Sequence[str]) -> Call:
 
 @dataclass
 class Person:
-    """Approves everything, or nothing, alone; `asked` are the questions of one call."""
+    """An approver who allows everything or nothing alone; `asked` holds the requests of one call."""
 
     approves: bool
     groups: tuple[str, ...]
@@ -111,14 +111,14 @@ class Person:
 
 
 def is_for_one(request: ApprovalRequest) -> bool:
-    """Tell whether one person's approval of a plan may stand for an answer to this question."""
+    """Return whether one approver of a plan may stand for an answer to this request."""
     rule, terms = request.rule, request.approvers
     strict = isinstance(rule, ApprovalRule) and (not rule.may_grant or rule.risk == "high")
     return request.people == 1 and not strict and terms.author and not terms.passkey
 
 
 def is_of(step: PlanStep, call: ToolCall, names: tuple[str, ...]) -> bool:
-    """Tell whether a call is one of a step."""
+    """Return whether a call belongs to a step."""
     meets = step.when is None or holds(step.when, call.input, NOWHERE) is True
     return call.tool_name == step.tool and {*names} <= step.names and meets
 
@@ -133,7 +133,7 @@ def settle(gate: GateManager, decision: GateDecision, *, fails: bool) -> None:
 
 
 async def law(rules: str, plan: dict[str, Any], calls: Sequence[Call], groups: tuple[str, ...]) -> int:
-    """Run `calls` with and without the plan; the number of those that the plan let pass."""
+    """Run `calls` with and without the plan; return the number of calls that the plan covered."""
     gate, plain = planning(rules), planning(rules)
     made = ToolCall("plan-call", "plan", plan)
     foreseen: Counter[str] = Counter()
@@ -180,7 +180,7 @@ async def law(rules: str, plan: dict[str, Any], calls: Sequence[Call], groups: t
 
 class TestLaws:
     def test_no_more_than_one_persons_approvals(self) -> None:
-        """LAW (G-109): call by call, as above, for rules, plans and calls at random."""
+        """LAW (G-109): the comparison holds for random rules, plans and calls."""
         passed = 0
         tried = examples(4_000, usual=160)
         for seed in range(tried):

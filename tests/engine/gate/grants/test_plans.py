@@ -1,4 +1,4 @@
-"""Plans: an approved one answers what is asked about its calls, and nothing else (G-108 to G-110)."""
+"""Plans: an approved plan covers requests about its own calls only (G-108 to G-110)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ DEPLOY = "require human-approval before deploy\n"
 
 
 class TestAnswering:
-    """What an approved plan lets pass."""
+    """Calls that an approved plan allows."""
 
     async def test_its_calls(self) -> None:
-        """G-108: each step answers for as many calls as it has, in any order, and then no more."""
+        """G-108: each step covers as many calls as it has, in any order, and then no more."""
         decide = await planned(
             DEPLOY + "require human-approval before push\n", step("deploy", 2), step("push")
         )
@@ -35,13 +35,13 @@ class TestAnswering:
             assert len(decide.asked) == 1
 
     async def test_what_is_not_in_it(self) -> None:
-        """G-108: another tool is asked about as before."""
+        """G-108: another tool is requested as before."""
         decide = await planned(DEPLOY + "require human-approval before push\n", step("deploy"))
         assert (await decide("push")).block
         assert decide.asked[0].tool == "push"
 
     async def test_says_what_it_gave(self) -> None:
-        """G-108: the decision on the plan has its grants, and they are those of one plan."""
+        """G-108: the decision on the plan lists its grants, which belong to one plan."""
         decide = Asker(planning(DEPLOY))
         first = await plan(decide, step("deploy"), step("deploy", 3))
         second = await plan(decide, step("deploy"))
@@ -64,7 +64,7 @@ class TestAnswering:
         ],
     )
     async def test_its_condition(self, value: dict[str, Any], passes: bool) -> None:
-        """G-109: a step covers calls whose input meets its condition for certain."""
+        """G-109: a step covers calls whose input certainly meets its condition."""
         decide = await planned(DEPLOY, step("deploy", 2, when='input.env = "staging"'))
         assert ((await decide("deploy", **value)).outcome == "allow") is passes
         if not passes:
@@ -72,7 +72,7 @@ class TestAnswering:
             assert "staging" not in decide.asked[0].beyond
 
     async def test_two_questions_take_one_use(self) -> None:
-        """G-109: a call uses one of its step's calls, whatever number of rules asks about it."""
+        """G-109: a call uses one of its step's calls, however many rules ask about it."""
         rules = DEPLOY + 'require human-approval before deploy when input.env = "prod"\n'
         decide = await planned(rules, step("deploy", 2))
         decision = await decide("deploy", env="prod")
@@ -80,7 +80,7 @@ class TestAnswering:
         assert [s.net for s in decision.steps].count("grant-1") == 1
 
     async def test_count_over_conditions(self) -> None:
-        """G-109: rules under different conditions do not add up to more calls than the step has."""
+        """G-109: rules with different conditions do not add up to more calls than the step has."""
         rules = "".join(
             f'require human-approval before deploy when input.env = "{env}"\n' for env in ("prod", "test")
         )
@@ -89,7 +89,7 @@ class TestAnswering:
         assert outcomes == ["allow", "allow", "block", "block"]
 
     async def test_call_that_nothing_asks_about(self) -> None:
-        """G-109: a call that passes anyway uses nothing."""
+        """G-109: a call that needs no approval uses nothing."""
         decide = await planned(
             'require human-approval before deploy when input.env = "prod"\n', step("deploy", 1)
         )
@@ -97,7 +97,7 @@ class TestAnswering:
         assert uses_left(decide.gate) == {"grant-1": 1}
 
     async def test_blocks_stay(self) -> None:
-        """G-109: limits, orders and blocks are judged as without the plan."""
+        """G-109: limits, sequences and blocks apply as without the plan."""
         decide = await planned(
             DEPLOY + 'limit deploy to 1 per session\nblock deploy when input.env = "prod"\n',
             step("deploy", 3),
@@ -108,7 +108,7 @@ class TestAnswering:
         assert decide.asked == []
 
     async def test_a_call_that_never_ran(self) -> None:
-        """A-40: what a call spent that certainly never ran comes back."""
+        """A-40: a call that certainly never ran gives back its use."""
         decide = await planned(DEPLOY, step("deploy"))
         decision = await decide("deploy")
         decide.gate.handle_tool_result(
@@ -118,35 +118,35 @@ class TestAnswering:
 
 
 class TestSaid:
-    """What the agent is told: Interlock answers the call itself."""
+    """The answer to the agent: Interlock answers the call itself."""
 
     async def test_approved(self) -> None:
-        """G-108: how many calls of which tools pass, without those that ask all the same."""
+        """G-108: the answer says how many calls of each tool pass, without those that still ask."""
         decide = Asker(planning(DEPLOY + "require human-approval before push risk high\n"))
         decision = await plan(decide, step("deploy"), step("deploy", 2), step("push"))
         assert decision.reason is not None
         assert "At most 3 deploy of it pass" in decision.reason
 
     async def test_approved_for_nothing(self) -> None:
-        """G-108: an approved plan of calls that a plan cannot answer for says so."""
+        """G-108: an approved plan that covers nothing says so."""
         decide = Asker(planning(""))
         assert (await plan(decide, step("test"))).reason == reasons.PLAN_ANSWERS_NOTHING
 
     @pytest.mark.parametrize("rules", ["block rm", "limit plan to 9 per session"])
     async def test_not_asked(self, rules: str) -> None:
-        """G-108: where no rule asks about plans the agent reads which one would."""
+        """G-108: if no rule asks about plans, the answer says which rule would."""
         decision = await plan(Asker(registry(rules)), step("test"))
         assert (decision.outcome, decision.reason) == ("allow", reasons.PLAN_NOT_ASKED)
 
 
 class TestNeverAnswers:
-    """What a plan leaves to people, although its step names the tool."""
+    """Requests that a plan does not cover, although its step names the tool."""
 
     @pytest.mark.parametrize(
         "terms", ["risk high", "by 2", "no grants", "with passkey", "not by author", "by 1 of ops"]
     )
     async def test_strict_rules(self, terms: str) -> None:
-        """G-109: what asks for more than one person who saw the step asks for each call."""
+        """G-109: a rule with stricter terms than one approval still asks for each call."""
         line = "require human-approval before deploy"
         rules = (
             f"{line} {terms}\n" if "by 2" not in terms else "require 2 human-approvals before deploy\n"
@@ -157,7 +157,7 @@ class TestNeverAnswers:
         assert len(decide.asked) == 1
 
     async def test_what_frees_others(self) -> None:
-        """G-109: an approval after which any number of calls passes is given for one of them."""
+        """G-109: an approval that would free any number of calls is not covered by a plan."""
         decide = await planned("block send after fetch until human-approval\n", step("send"))
         assert decide.gate.grants == {}
         assert (await decide("fetch")).outcome == "allow"
@@ -165,7 +165,7 @@ class TestNeverAnswers:
         assert len(decide.asked) == 1
 
     async def test_strict_and_plain(self) -> None:
-        """G-109: where one rule may be answered and another may not, the other one asks."""
+        """G-109: if only one of two rules can be covered, the other asks."""
         decide = await planned(
             DEPLOY + "require human-approval before deploy risk high\n", step("deploy")
         )
@@ -175,7 +175,7 @@ class TestNeverAnswers:
 
     @pytest.mark.parametrize(("groups", "passes"), [(("ops",), True), (("dev",), False), ((), False)])
     async def test_of_a_group(self, groups: tuple[str, ...], passes: bool) -> None:
-        """G-109: a group's question is answered where a member of it approved the plan."""
+        """G-109: a group's rule is covered if a member of the group approved the plan."""
         answer = yes("maria", groups={"maria": groups})
         decide = await planned(
             "require human-approval before deploy by 1 of ops\n", step("deploy"), answer=answer
@@ -183,7 +183,7 @@ class TestNeverAnswers:
         assert ((await decide("deploy")).outcome == "allow") is passes
 
     async def test_another_effect(self) -> None:
-        """G-109: a call with a name that the step does not have is asked about."""
+        """G-109: a call with a name that the step does not have is requested."""
         gate = gate_of(approval("plan"), approval("bash"), approval("push"), names=Names())
         decide = Asker(gate)
         await plan(decide, step("bash", 3, effects=["push"]), step("bash", 3))
@@ -200,14 +200,14 @@ class TestNeverAnswers:
         "value", [{"murky": True}, {"more": True}, {"beside": "it redirects"}, {"runs": "./mine"}]
     )
     async def test_what_is_not_known(self, value: dict[str, Any]) -> None:
-        """G-109: a call that may do more than its names tell is asked about."""
+        """G-109: a call that may do more than its names tell is requested."""
         decide = Asker(gate_of(approval("plan"), approval(), names=Names()))
         await plan(decide, step("deploy", 2))
         assert (await decide("deploy", **value)).block
         assert len(decide.asked) == 1
 
     async def test_what_another_map_does_not_know(self) -> None:
-        """G-109: that counts by the maps of all active nets, also of those that do not ask."""
+        """G-109: this is judged by the maps of all active nets, also of those that do not ask."""
         gate = planning("map bash.command ./ship as ship\nlimit ship to 9 per session\n")
         asking = planning("require human-approval before bash\n")
         nets = {**gate.nets, **{k: n for k, n in asking.nets.items() if "bash" in k}}
@@ -228,14 +228,14 @@ class TestNeverAnswers:
         ],
     )
     async def test_open_program(self, when: str | None, passes: bool) -> None:
-        """G-109: an open program needs a condition that says something of the command."""
+        """G-109: an open program is covered only if the condition restricts the command."""
         parts = {} if when is None else {"when": when}
         rules = "map bash.command /push/ as push\nrequire human-approval before push\n"
         decide = await planned(rules, step("bash", 2, effects=["push"], **parts))
         assert ((await decide("bash", command="rm push")).outcome == "allow") is passes
 
     async def test_a_subagents_call(self) -> None:
-        """G-109: a plan covers calls of the agent that made it."""
+        """G-109: a plan does not cover a subagent's calls."""
         decide = await planned(DEPLOY, step("deploy", 2))
         asked = Operator(False)
         made = ToolCall("child-1/c9", "deploy", {})
@@ -243,19 +243,19 @@ class TestNeverAnswers:
         assert len(asked.asked) == 1
 
     async def test_an_edited_call(self) -> None:
-        """G-109: once a person has edited a call, what it is now is for people."""
+        """G-109: a plan does not cover a call that an operator has edited."""
         rules = DEPLOY + 'require human-approval before deploy risk high when input.env = "prod"\n'
         decide = await planned(rules, step("deploy", 2))
         decision = await decide("deploy", yes(input={"env": "test"}), yes(), env="prod")
         assert (decision.outcome, decision.granted) == ("allow", ())
 
     async def test_a_name_that_looks_alike(self) -> None:
-        """G-109: a tool that a rule counts for by its looks alone is asked about."""
+        """G-109: a tool that only looks like a rule's tool is requested."""
         decide = await planned(DEPLOY, step("Deploy", effects=["deploy"]))
         assert (await decide("Deploy")).block
 
     async def test_a_net_that_was_off(self) -> None:
-        """G-109: what a net asks that was off when the plan was approved is asked."""
+        """G-109: a net that was off when the plan was approved still asks."""
         rules = DEPLOY + 'require human-approval before deploy when input.env = "prod"\n'
         gate = planning(rules)
         other = list(gate.nets)[-1]
@@ -268,7 +268,7 @@ class TestNeverAnswers:
         assert len(decide.asked) == 1
 
     async def test_a_net_that_came_meanwhile(self) -> None:
-        """G-109: what a net asks that was off when the plan was shown is asked."""
+        """G-109: a net that was off when the plan was shown still asks."""
         gate = planning(DEPLOY)
         (deploys,) = [key for key in gate.nets if "deploy" in key]
         gate.remove_net(deploys)
@@ -281,16 +281,16 @@ class TestNeverAnswers:
 
 
 class TestNoPlan:
-    """Calls of `plan` that give nothing."""
+    """Calls of `plan` that give no grants."""
 
     async def test_nobody_asked(self) -> None:
-        """G-108: where no rule asks about `plan` it passes and gives nothing."""
+        """G-108: if no rule asks about `plan`, the call passes and gives nothing."""
         decide = Asker(gate_of(approval()))
         decision = await plan(decide, step("deploy"))
         assert (decision.outcome, decision.gave, decide.asked) == ("allow", (), [])
 
     async def test_shadow(self) -> None:
-        """G-108: in shadow mode nobody is asked, and it gives nothing."""
+        """G-108: in shadow mode a plan gives nothing."""
         gate = planning(DEPLOY)
         gate.mode = "shadow"
         decision = await plan(Asker(gate), step("deploy"))
@@ -315,7 +315,7 @@ class TestNoPlan:
         ],
     )
     async def test_unreadable(self, steps: list[dict[str, object]], found: str) -> None:
-        """G-108: nobody is asked about what is no plan; the reason says where and what to do."""
+        """G-108: an invalid plan is blocked without a request; the reason names the fault."""
         decide = Asker(planning(DEPLOY))
         decision = await plan(decide, *steps)
         assert decision.block
@@ -325,40 +325,40 @@ class TestNoPlan:
         assert any(decision.reason.startswith(begin) for begin in decide.gate.refusals(call("plan")))
 
     async def test_edited_to_none(self) -> None:
-        """G-108: what a person edits to no plan is blocked."""
+        """G-108: a plan edited into an invalid one is blocked."""
         decide = Asker(planning(DEPLOY))
         decision = await plan(decide, step("deploy"), answer=yes(input={"steps": "none"}))
         assert (decision.block, decide.gate.grants) == (True, {})
 
     async def test_edited(self) -> None:
-        """G-108: a plan that a person edits gives what they approved."""
+        """G-108: an edited plan gives what was approved."""
         decide = Asker(planning(DEPLOY))
         less: dict[str, object] = {"title": "Less", "steps": [step("deploy", 1)]}
         await plan(decide, step("deploy", 9), answer=yes(input=less))
         assert uses_left(decide.gate) == {"grant-1": 1}
 
     async def test_of_a_subagent(self) -> None:
-        """G-108: a subagent's plan is refused without asking."""
+        """G-108: a subagent's plan is refused without a request."""
         gate, asked = planning(DEPLOY), Operator(True)
         made = ToolCall("child-1/c1", "plan", {"title": "x", "steps": [step("deploy")]})
         decision = await gate.handle_tool_call(made, asked.context)
         assert (decision.block, asked.asked, gate.grants) == (True, [], {})
 
     async def test_with_a_grant(self) -> None:
-        """G-108: no answer about a plan lets later plans pass."""
+        """G-108: a plan cannot be approved with a grant for later plans."""
         decide = Asker(planning(DEPLOY))
         decision = await plan(decide, step("deploy"), answer=granting())
         assert (decision.block, decide.gate.grants) == (True, {})
         assert not decide.asked[0].may_grant
 
     async def test_without_a_reader(self) -> None:
-        """G-108: where nothing reads conditions, a step with one is refused, others are not."""
+        """G-108: without a condition reader, a step with a condition is refused, others are not."""
         decide = Asker(gate_of(approval("plan"), approval()))
         assert (await plan(decide, step("deploy", when="input.x = 1"))).block
         assert (await plan(decide, step("deploy"))).gave == ("grant-1",)
 
     async def test_blocked_after_all(self) -> None:
-        """G-15: a plan that is blocked once it is approved gives nothing."""
+        """G-15: a plan that is blocked after its approval gives nothing."""
         gate = gate_of(approval("plan"), limit("plan", 1, window=None), approval())
         decide = Asker(gate)
         await plan(decide, step("deploy"))
@@ -367,11 +367,11 @@ class TestNoPlan:
 
 
 class TestTogether:
-    """The grants of a plan end as one."""
+    """The grants of a plan end together."""
 
     @pytest.mark.parametrize("key", ["grant-1", "grant-2", "plan-1"])
     async def test_revoked(self, key: str) -> None:
-        """G-110: to revoke one ends all of its plan, and no other."""
+        """G-110: revoking one grant ends all of its plan and no other."""
         rules = DEPLOY + "require human-approval before push\n"
         decide = await planned(rules, step("deploy"), step("push"))
         await plan(decide, step("deploy"))
@@ -384,7 +384,7 @@ class TestTogether:
         assert not decide.gate.revoke_grant("plan-9").ok
 
     async def test_keys_stay_used(self) -> None:
-        """G-63: neither the key of a grant nor that of a plan is given twice."""
+        """G-63: keys of grants and plans are never reused."""
         decide = await planned(DEPLOY, step("deploy"))
         gate = decide.gate
         given = list(gate.grants.values())
@@ -396,10 +396,10 @@ class TestTogether:
 
 
 class TestEdited:
-    """An operator who edits a plan has approved no plan yet (G-108)."""
+    """Editing a plan does not approve it (G-108)."""
 
     async def test_asked_anew(self) -> None:
-        """G-108: the edited plan is asked about, and approved only as it is."""
+        """G-108: the edited plan is requested, and the approval of that gives its grants."""
         decide = Asker(planning(DEPLOY))
         wider = {"title": "Release", "steps": [step("deploy", 3)]}
         answers = ApprovalAnswer(True, input=wider, by="maria"), ApprovalAnswer(True, by="jo")
@@ -413,7 +413,7 @@ class TestEdited:
         assert uses_left(decide.gate) == {"grant-1": 3}
 
     async def test_denied_as_edited(self) -> None:
-        """G-108: the edited plan can be denied; then there is neither plan."""
+        """G-108: the edited plan can be denied; then neither plan has effect."""
         decide = Asker(planning(DEPLOY))
         wider = {"title": "Release", "steps": [step("deploy", 3)]}
         answers = ApprovalAnswer(True, input=wider, by="maria"), ApprovalAnswer(False, by="jo")
@@ -422,7 +422,7 @@ class TestEdited:
         assert (decision.outcome, decide.gate.grants) == ("block", {})
 
     async def test_always_edited(self) -> None:
-        """Whoever edits it with every answer approves none of the plans."""
+        """If every answer edits the plan again, none of the plans is approved."""
         gate = planning(DEPLOY)
 
         def more(request: ApprovalRequest) -> ApprovalAnswer:
@@ -436,10 +436,10 @@ class TestEdited:
 
 
 class TestReplacedNets:
-    """Nets that a program of its own replaces: what was granted under the former ends (G-74, G-110)."""
+    """Replacing the nets ends the grants given under the former nets (G-74, G-110)."""
 
     async def test_ends(self) -> None:
-        """G-110: a plan that was approved under other nets lets nothing pass, and its end is returned."""
+        """G-110: a plan approved under other nets ends, and `replace_nets` returns its grants."""
         decide = await planned(DEPLOY, step("deploy", 2), step("deploy"))
         nets = planning(DEPLOY + "block rm\n").nets
         assert decide.gate.replace_nets(nets, tuple(nets), tuple(nets)) == ("grant-1", "grant-2")
@@ -447,14 +447,14 @@ class TestReplacedNets:
         assert (len(decide.asked), decide.gate.grants) == (1, {})
 
     async def test_under_the_same(self) -> None:
-        """G-110: a gate cannot tell whether nets are the same; without being told they end it, too."""
+        """G-110: without an explicit list of kept grants, even the same nets end a plan."""
         decide = await planned(DEPLOY, step("deploy"))
         nets = decide.gate.nets
         assert decide.gate.replace_nets(nets, tuple(nets), tuple(nets)) == ("grant-1",)
         assert (await decide("deploy")).block
 
     async def test_goes_on(self) -> None:
-        """G-110: a plan whose grants are all named goes on where it is."""
+        """G-110: a plan whose grants are all listed continues with its remaining uses."""
         decide = await planned(DEPLOY, step("deploy", 2))
         assert (await decide("deploy")).granted == ("grant-1",)
         nets = decide.gate.nets
@@ -462,7 +462,7 @@ class TestReplacedNets:
         assert uses_left(decide.gate) == {"grant-1": 1}
 
     async def test_together(self) -> None:
-        """G-110: one step of a plan does not go on without the others."""
+        """G-110: a plan continues only if all of its grants are kept."""
         rules = DEPLOY + "require human-approval before push\n"
         decide = await planned(rules, step("deploy"), step("push"))
         nets = decide.gate.nets
@@ -470,13 +470,13 @@ class TestReplacedNets:
         assert (ended, decide.gate.grants) == (("grant-1", "grant-2"), {})
 
     async def test_without_its_net(self) -> None:
-        """G-74: no grant goes on without the net that it answers for."""
+        """G-74: a grant does not continue without the net that it covers."""
         decide = await planned(DEPLOY, step("deploy"))
         nets = {key: net for key, net in decide.gate.nets.items() if "deploy" not in key}
         assert decide.gate.replace_nets(nets, tuple(nets), grants=["grant-1"]) == ("grant-1",)
 
     async def test_other_grants(self) -> None:
-        """G-74: what a person granted ends in the same way."""
+        """G-74: a grant given with an approval ends in the same way."""
         decide = Asker(planning(DEPLOY))
         given = await decide("deploy", granting())
         nets = decide.gate.nets
@@ -485,7 +485,7 @@ class TestReplacedNets:
         assert (await decide("deploy")).block
 
     async def test_refused(self) -> None:
-        """Where the nets are not replaced, nothing ends."""
+        """If the nets are not replaced, no grant ends."""
         decide = await planned(DEPLOY, step("deploy"))
         with pytest.raises(NetError):
             decide.gate.replace_nets(decide.gate.nets, ["no-such-net"])

@@ -1,4 +1,4 @@
-"""Parts that members of gates have in common, and those that they do not."""
+"""Data that members of gates share, and data that they do not."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ RULES = "limit deploy to 2 per session\nrequire test before deploy"
 
 
 def members(nets: Mapping[str, SkillNet]) -> list[Member]:
-    """Nets as a gate holds them."""
+    """Return nets as a gate holds them."""
     return [Member(key, net, initial_state(net)) for key, net in nets.items()]
 
 
 class TestKnownTools:
     def test_are_of_the_net(self) -> None:
-        """Gates with the same nets hold what these know once, and states of their own."""
+        """Gates with the same nets share the known tools but not the states."""
         nets = compile_rules(RULES).registry
         for a, b in zip(members(nets), members(nets), strict=True):
             assert a.knows is b.knows
             assert a.state is not b.state
 
     def test_are_not_of_another(self) -> None:
-        """A net that equals another one, or is held under another key, answers in its own name."""
+        """An equal net, or the same net under another key, has its own known tools."""
         (net, *_) = compile_rules(RULES).registry.values()
         one, same, other = (
             Member(key, each, initial_state(each))
@@ -40,7 +40,7 @@ class TestKnownTools:
         assert other.knows["deploy"].blocked.net == "b"
 
     def test_end_with_their_gates(self) -> None:
-        """The tools of a replaced net are gone with the last gate that held it."""
+        """The known tools of a net are freed with the last gate that holds it."""
         held = members(compile_rules(RULES).registry)
         known = [ref(member._known) for member in held]
         del held
@@ -50,7 +50,7 @@ class TestKnownTools:
 
 class TestRosters:
     def test_know_names_together(self) -> None:
-        """Rosters of the same nets have one index of names, and lanes with their own nets."""
+        """Rosters of the same nets share one index of names, but their lanes hold their own nets."""
         nets = compile_rules("limit deploy to 2 per session").registry
         one, other = Roster(members(nets)), Roster(members(nets))
         assert one._names is other._names
@@ -60,11 +60,11 @@ class TestRosters:
             assert [id(member) for member, _ in lane.nets] == [id(member) for member in roster.members]
 
     def test_of_another_order_know_others(self) -> None:
-        """Another net comes first there."""
+        """Rosters with another order of nets do not share the index."""
         first, second = members(compile_rules(RULES).registry)
         assert Roster([first, second])._names is not Roster([second, first])._names
 
     def test_end_with_their_gates(self) -> None:
-        """The index is gone with the last roster of its nets."""
+        """The index is freed with the last roster of its nets."""
         names = ref(Roster(members(compile_rules(RULES).registry))._names)
         assert names() is None

@@ -1,4 +1,4 @@
-"""Decisions are recorded before they are given out."""
+"""Decisions are recorded before they are returned."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..support.helpers import Operator, call, manager, markings, reason
 
 
 class Journal:
-    """A record that can fail, or be held up."""
+    """A record that can fail or be delayed."""
 
     def __init__(self) -> None:
         self.kept: list[tuple[str, str]] = []
@@ -31,10 +31,10 @@ class Journal:
 
 
 class TestRecording:
-    """No decision is given out that is not recorded."""
+    """No unrecorded decision is returned."""
 
     async def test_every_decision(self) -> None:
-        """Allowed, blocked, refused and failed calls are all recorded, after they are committed."""
+        """Allowed, blocked, refused and failed calls are all recorded."""
         journal = Journal()
         gate = manager("block x\nrequire human-approval before y", record=journal)
 
@@ -48,7 +48,7 @@ class TestRecording:
         assert journal.kept == [("1", "allow"), ("2", "block"), ("3", "block"), ("4", "block")]
 
     async def test_unrecorded_blocks(self, caplog: pytest.LogCaptureFixture) -> None:
-        """A decision that could not be recorded blocks, and so does every later call until restored."""
+        """An unrecorded decision blocks, and so does every later call until the gate is restored."""
         journal = Journal()
         heard: list[str] = []
         gate: GateManager = manager(
@@ -66,7 +66,7 @@ class TestRecording:
         assert journal.kept == [("1", "allow")]
 
     async def test_is_logged_once_until_one_is_recorded(self, caplog: pytest.LogCaptureFixture) -> None:
-        """An agent that goes on calling fills no log; the next failure after a success is news."""
+        """A failure is logged once until a decision is recorded; the next failure is logged again."""
         journal = Journal()
         gate = manager("limit x to 9 per session", record=journal)
         logged: list[int] = []
@@ -78,14 +78,14 @@ class TestRecording:
         assert logged == [1, 1, 1, 2]
 
     async def test_shadow_too(self) -> None:
-        """What is not recorded does not run in shadow mode either."""
+        """An unrecorded call does not run in shadow mode either."""
         journal = Journal()
         journal.problem = OSError("disk full")
         gate = manager("block x", record=journal, mode="shadow")
         assert (await gate.handle_tool_call(call("free"))).block
 
     async def test_also_an_id_in_use(self) -> None:
-        """G-53: shadow mode lets a repeated id pass, but not once a decision could not be recorded."""
+        """G-53: shadow mode allows a repeated id, but not after a decision could not be recorded."""
         journal = Journal()
         gate = manager("require x before y", record=journal, mode="shadow")
         assert not (await gate.handle_tool_call(call("x", "1"))).block
@@ -95,7 +95,7 @@ class TestRecording:
         assert (await gate.handle_tool_call(call("x", "1"))).block
 
     async def test_waits_for_the_record(self) -> None:
-        """The decision is given out only once it is recorded; its id is in use till then."""
+        """The decision is returned only once it is recorded; until then its id is in use."""
         journal = Journal()
         journal.written.clear()
         gate = manager("block x", record=journal)
@@ -108,7 +108,7 @@ class TestRecording:
         assert (await second).reason == "Tool call id '1' is already in use."
 
     async def test_cancelled_while_recording(self) -> None:
-        """A decision that is being recorded stands: the nets have moved, so it is given out."""
+        """A decision that is being recorded is returned despite a cancellation: the nets have moved."""
         journal = Journal()
         journal.written.clear()
         gate = manager("limit x to 2 per session", record=journal)

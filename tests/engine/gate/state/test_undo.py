@@ -1,4 +1,4 @@
-"""Calls that were allowed and never ran: what they moved is taken back, or stays spent."""
+"""Allowed calls that never ran: their moves are undone, or their tokens stay spent."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ nets = st.tuples(
 
 
 def hand_built(drawn: Any) -> SkillNet:
-    """A net with structural transitions `s…` and others `t…`, each of a tool of its own."""
+    """A net with structural transitions `s…` and others `t…`, each with its own tool."""
     structural, gated, marking = drawn
     transitions = [Transition(f"s{n}", i, o) for n, (i, o, _) in enumerate(structural)]
     transitions += [
@@ -39,14 +39,14 @@ def hand_built(drawn: Any) -> SkillNet:
 
 
 async def allowed(gate: GateManager, name: str, call_id: str = "1", **value: object) -> GateDecision:
-    """The decision on a call that is allowed."""
+    """Make a call that is allowed and return the decision."""
     decision = await gate.handle_tool_call(call(name, call_id, **value), Operator(True).context)
     assert not decision.block
     return decision
 
 
 def not_run(gate: GateManager, decision: GateDecision) -> list[str]:
-    """Tell that an allowed call never ran; the transitions that were taken back."""
+    """Report that an allowed call never ran; return the transitions that were undone."""
     made = decision.call
     told = ToolResult(made.tool_call_id, made.tool_name, made.input, True, decision.steps)
     return [step.transition.name for step in gate.handle_tool_result(told).undone]
@@ -59,7 +59,7 @@ class TestUnfired:
     @given(nets)
     @settings(max_examples=examples(400), deadline=None)
     def test_the_marking_before_or_none(self, drawn: Any) -> None:
-        """A-40: whatever else fires by itself, it is the marking before, or it says that it cannot."""
+        """A-40: undoing returns the marking before, or none if that cannot be determined."""
         made = hand_built(drawn)
         try:
             before = auto_advance(made, made.initial_marking)
@@ -75,7 +75,7 @@ class TestUnfired:
                 assert unfired(made, after[transition.name], transition) in (before, None)
 
     def test_own_arcs(self) -> None:
-        """A-40: what it made goes, what it took comes back, though places are left out of the marking."""
+        """A-40: output tokens go and input tokens return, also for places missing in the marking."""
         twice = Transition("t", ["a", "a", "b"], ["b", "c"], ["x"])
         made = net("n", twice, marking={"a": 2, "b": 1, "c": 0})
         assert unfired(made, {"b": 1, "c": 1}, twice) == {"a": 2, "b": 1, "c": 0}
@@ -90,12 +90,12 @@ class TestUnfired:
         ids=["transfers", "its output may have moved something", "its input kept something back"],
     )
     def test_cannot_be_told(self, transition: Transition, other: Transition | None) -> None:
-        """A-40: where other markings lead to the same one, the token stays spent."""
+        """A-40: if several markings lead to the present one, the token stays spent."""
         made = net("n", transition, *([other] if other else []), marking=dict.fromkeys(PLACES, 0))
         assert unfired(made, dict.fromkeys(PLACES, 1), transition) is None
 
     def test_spent_since(self) -> None:
-        """A-40: what it made is gone already."""
+        """A-40: if the output token is already gone, nothing is undone."""
         moved = Transition("t", ["a"], ["b"], ["x"])
         assert unfired(net("n", moved, marking={"a": 1, "b": 0}), {"a": 0, "b": 0}, moved) is None
 
@@ -106,7 +106,7 @@ class TestTakenBack:
     @given(histories, st.data())
     @settings(max_examples=examples(100), deadline=None)
     def test_as_before_the_call(self, history: list[Any], data: st.DataObject) -> None:
-        """A-40: for compiled nets, a call that is decided and not run leaves every marking as before."""
+        """A-40: for compiled nets, a decided call that did not run leaves every marking as before."""
 
         async def check() -> None:
             gate = create_gate_manager(dict(RULES.registry))
@@ -124,7 +124,7 @@ class TestTakenBack:
         asyncio.run(check())
 
     async def test_a_budget(self) -> None:
-        """A-40: calls that never ran do not count, those that ran do."""
+        """A-40: calls that never ran do not count against a limit."""
         gate = manager("limit deploy to 2 per session")
         for number in range(3):
             assert not_run(gate, await allowed(gate, "deploy", f"n{number}")) == ["do-deploy"]
@@ -140,7 +140,7 @@ class TestTakenBack:
         assert await reason(gate, "deploy", "2") is not None
 
     async def test_once(self) -> None:
-        """A-40: a call is taken back once, and none that the gate does not know."""
+        """A-40: a call is undone once, and an unknown call never."""
         gate = manager("limit deploy to 3 per session")
         first, second = await allowed(gate, "deploy", "1"), await allowed(gate, "deploy", "2")
         assert not_run(gate, first) == ["do-deploy"]
@@ -150,7 +150,7 @@ class TestTakenBack:
         assert markings(gate)["limit-deploy-3"]["budget"] == 2
 
     async def test_a_success_takes_nothing_back(self) -> None:
-        """A-40: a result that says both is believed to have run."""
+        """A-40: a successful result with steps to undo counts as having run."""
         gate = manager("limit deploy to 1 per session")
         decision = await allowed(gate, "deploy")
         told = ToolResult("1", "deploy", {}, False, decision.steps)
@@ -166,7 +166,7 @@ class TestTakenBack:
         assert (record.anomaly is not None, record.undone, markings(gate)) == (True, (), before)
 
     async def test_in_any_order(self) -> None:
-        """A-40: calls alike can be taken back in any order, deferred steps are dropped."""
+        """A-40: equal calls can be undone in any order, and their deferred steps are dropped."""
         gate = manager("limit deploy to 3 per session\nrequire deploy before test")
         made = [await allowed(gate, "deploy", str(number)) for number in range(3)]
         for decision in made[::-1][1:] + made[2:]:
@@ -175,7 +175,7 @@ class TestTakenBack:
         assert gate._pending.waiting == {}
 
     async def test_a_net_that_is_off(self) -> None:
-        """G-17: a net that was switched off meanwhile learns it, too."""
+        """G-17: a net that was switched off in between is also undone."""
         gate = registry("limit deploy to 1 per session")
         decision = await allowed(gate, "deploy")
         gate.remove_net("limit-deploy-1")
@@ -183,7 +183,7 @@ class TestTakenBack:
         assert markings(gate)["limit-deploy-1"]["budget"] == 1
 
     async def test_all_of_a_net_or_none(self) -> None:
-        """A-40: several steps of a net go together, last first; those of another are its own affair."""
+        """A-40: the steps of a net are undone together, last first; each net separately."""
         steps = (
             Transition("one", ["a"], ["b"], ["x"]),
             Transition("two", ["b"], ["c"], ["y"]),
@@ -201,14 +201,14 @@ class TestTakenBack:
         assert markings(gate)["chain"] == {"a": 0, "b": 0, "c": 0, "d": 1}
 
     async def test_asked(self) -> None:
-        """A-40: a call that a person had approved is taken back likewise."""
+        """A-40: an approved call that never ran is also undone."""
         gate = manager("require human-approval before deploy\nlimit deploy to 1 per session")
         decision = await allowed(gate, "deploy")
         assert sorted(not_run(gate, decision)) == ["approve", "do-deploy"]
         assert markings(gate)["limit-deploy-1"]["budget"] == 1
 
     async def test_in_shadow_mode(self) -> None:
-        """G-57: in shadow mode what moved is taken back, also where enforce mode would have asked."""
+        """G-57: shadow mode also undoes moves, even if enforce mode would have asked."""
         gate = manager(
             "limit deploy to 1 per session\nrequire human-approval before deploy", mode="shadow"
         )
@@ -219,10 +219,10 @@ class TestTakenBack:
 
 
 class TestStaysSpent:
-    """Where a token given back could be one too many."""
+    """Cases in which returning a token could give one too many."""
 
     async def test_refilled_meanwhile(self) -> None:
-        """A-40: a budget that was full again since would have more than its calls."""
+        """A-40: a limit that was refilled in between does not get the token back."""
         gate = manager("limit a to 2 per r")
         first = await allowed(gate, "a", "1")
         await succeed(gate, "r", "2")
@@ -232,7 +232,7 @@ class TestStaysSpent:
         assert await reason(gate, "a", "5") == "a has reached its limit of 2 calls per r."
 
     async def test_earned_again_meanwhile(self) -> None:
-        """A-40: one success of A allows one B, also where an earlier B turns out not to have run."""
+        """A-40: if another success came in between, an undone call does not give its token back."""
         gate = manager("require test before deploy")
         await succeed(gate, "test", "1")
         first = await allowed(gate, "deploy", "2")
@@ -242,7 +242,7 @@ class TestStaysSpent:
         assert await reason(gate, "deploy", "5") is not None
 
     async def test_put_back_or_replayed_meanwhile(self) -> None:
-        """G-25, G-63: a gate that was put where a record is has no call to take back."""
+        """G-25, G-63: a restored or replayed gate has no call to undo."""
         for move in (
             lambda gate: gate.restore(markings={"limit-deploy-2": {"ready": 1, "budget": 2}}),
             lambda gate: gate.replay(["deploy"]),
@@ -256,7 +256,7 @@ class TestStaysSpent:
 
     @pytest.mark.parametrize("rules", ["limit deploy to 1 per session", "limit deploy to 1 per 1h"])
     async def test_run_past_meanwhile(self, rules: str) -> None:
-        """G-57: what shadow mode let run would have had the use that is given back, so it is not."""
+        """G-57: the token is not returned if shadow mode let a call run past the limit in between."""
         gate = manager(rules, mode="shadow")
         first, second = await allowed(gate, "deploy", "1"), await allowed(gate, "deploy", "2")
         assert (second.outcome, second.steps) == ("block", ())
@@ -265,14 +265,14 @@ class TestStaysSpent:
         assert await reason(gate, "deploy", "3") is not None
 
     async def test_run_past_a_net_only(self) -> None:
-        """G-57: a net that a later call moved, or that does not know it, gives back what it has to."""
+        """G-57: another net that such a call did not concern still undoes its move."""
         gate = manager("limit a to 1 per session\nlimit b to 2 per session", mode="shadow")
         one, two = await allowed(gate, "a", "1"), await allowed(gate, "b", "2")
         await allowed(gate, "a", "3")
         assert (not_run(gate, one), not_run(gate, two)) == ([], ["do-b"])
 
     async def test_an_id_in_use(self) -> None:
-        """G-53: a call that shadow mode let run under another's id has asked no net at all."""
+        """G-53: a call that shadow mode ran under a used id has nothing to undo."""
         gate = manager("limit a to 2 per session\nrequire a before b", mode="shadow")
         first = await allowed(gate, "a", "1")
         assert (await allowed(gate, "a", "1")).outcome == "block"
@@ -283,7 +283,7 @@ class TestStaysSpent:
     @given(st.lists(st.sampled_from(["a", "b", "r", "fail", "back"]), max_size=14), st.data())
     @settings(max_examples=examples(200), deadline=None)
     def test_never_one_too_many(self, mode: Mode, played: list[str], data: st.DataObject) -> None:
-        """A-40: side by side, no more may run than if those that did not run had never been."""
+        """A-40: with undone calls, no more calls may run than if they had never been made."""
         rules = compile_rules("limit a to 2 per r\nrequire r before b\nlimit b to 2 per session")
 
         async def check() -> None:
@@ -310,11 +310,11 @@ class TestStaysSpent:
                             result(made.tool_name, made.tool_call_id, is_error=failed)
                         )
                         story.append(("failed" if failed else "ok", made.tool_call_id))
-            # The same without the calls that never ran; tokens here are what may be spent there.
+            # Replay the same without the calls that never ran; this gate may have no more tokens.
             other = create_gate_manager(rules.nets, mode=mode)
             tools = {str(number): what for number, what in enumerate(played)}
-            # Where the gate stands open there when `r` is called, its success opens nothing, also when
-            # `b` has closed the gate meanwhile. Here it may have stood closed, and then it does, rightly.
+            # If the other gate is already open when `r` is called, its success opens nothing, even after
+            # `b` has closed it. In this gate it may have been closed, and then the success opens it.
             early: set[str] = set()
             spare = False
             for what, call_id in story:

@@ -1,4 +1,4 @@
-"""Calls that never ran in nets that time moves: what they moved is taken back, with when it came."""
+"""Calls that never ran in timed nets: their moves are undone with the tokens' arrival times."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ..support.ruled import HOUR, Asker, Clock, approval, gate_of, granting, lim
 LIMIT = "limit-bash-2-per-1h"
 KEY = "grant-1"
 
-# `b` and `c` age: what comes there leaves after three and five seconds.
+# Tokens in `b` and `c` age: they leave after three and five seconds.
 PLACES = ["a", "b", "c", "d"]
 arcs = st.lists(st.sampled_from(PLACES), max_size=3)
 TIMED = [
@@ -47,7 +47,7 @@ histories = st.lists(
 
 
 def hand_built(drawn: Any) -> SkillNet:
-    """A net with tools `x` and `y`, structural transitions and some that fire after a time."""
+    """A net with tools `x` and `y`, structural transitions and timed ones."""
     gated, structural, timed, marking = drawn
     transitions = [Transition(f"t{n}", i, o, tools) for n, (i, o, tools) in enumerate(gated)]
     transitions += [Transition(f"s{n}", i, o) for n, (i, o) in enumerate(structural)]
@@ -64,7 +64,7 @@ def not_run(gate: GateManager, decision: GateDecision) -> ResultRecord:
 
 
 def at_once(deciding: Coroutine[Any, Any, GateDecision]) -> GateDecision:
-    """The decision on a call that nobody is asked about."""
+    """Return the decision on a call that needs no approval."""
     try:
         deciding.send(None)
     except StopIteration as done:
@@ -77,16 +77,16 @@ def undone(record: ResultRecord) -> list[str]:
 
 
 def stands(made: SkillNet, state: GateState, now: float) -> tuple[dict[str, int], dict[str, Any]]:
-    """Where a net has come by `now`, and when its tokens came."""
+    """Return the marking and arrival times of a net at `now`."""
     then = aged(made, state.marking, state.since, now)
     return then.marking, {place: times for place, times in then.since.items() if times}
 
 
 class TestSlidingLimit:
-    """A use of a limit that slides."""
+    """A use of a sliding limit."""
 
     async def test_comes_back_at_once(self) -> None:
-        """A-40: a call that never ran is no use, and what is left has its own time."""
+        """A-40: a call that never ran gives back its use; other uses keep their times."""
         clock = Clock()
         gate = gate_of(limit("bash", 2), clock=clock)
         decide = Asker(gate)
@@ -101,7 +101,7 @@ class TestSlidingLimit:
         assert (await decide("bash")).block
 
     async def test_the_first_of_several(self) -> None:
-        """A-40: the token of the call goes, not another that came later."""
+        """A-40: the token of that call is removed, not one that came later."""
         clock = Clock()
         gate = gate_of(limit("bash", 3), clock=clock)
         decide = Asker(gate)
@@ -112,7 +112,7 @@ class TestSlidingLimit:
         assert gate.states["limit-bash-3-per-1h"].since == {"spent": (clock.now,)}
 
     async def test_once_time_has_brought_it_back(self) -> None:
-        """A-40: a use that is over is not given back a second time, though others are spent."""
+        """A-40: a use that time has already returned is not given back again."""
         clock = Clock()
         gate = gate_of(limit("bash", 2), clock=clock)
         decide = Asker(gate)
@@ -138,7 +138,7 @@ class TestSlidingLimit:
     )
     @settings(max_examples=examples(80), deadline=None)
     def test_always_while_it_counts(self, waits: list[float], data: st.DataObject) -> None:
-        """A-40: in a rule's net it is taken back whenever its use is still spent."""
+        """A-40: a use is given back if and only if it is still spent."""
 
         async def check() -> None:
             clock = Clock()
@@ -158,7 +158,7 @@ class TestSlidingLimit:
 
 
 class TestExpiringGrant:
-    """A use of a grant that ends."""
+    """A use of a grant that expires."""
 
     async def grant(self, uses: int) -> tuple[GateManager, Asker, Clock]:
         clock = Clock()
@@ -168,7 +168,7 @@ class TestExpiringGrant:
         return gate, decide, clock
 
     async def test_comes_back_with_its_time(self) -> None:
-        """A-40: the use is there again, and ends when it would have."""
+        """A-40: the use returns with its original arrival time and expiry."""
         gate, decide, clock = await self.grant(1)
         given_at = clock.now
         clock.now += 20
@@ -182,7 +182,7 @@ class TestExpiringGrant:
         assert (await decide("deploy")).granted == ()
 
     async def test_over_meanwhile(self) -> None:
-        """A-40: what comes back too late ends at once."""
+        """A-40: a use that returns after the expiry ends at once."""
         gate, decide, clock = await self.grant(1)
         decision = await decide("deploy")
         clock.now += 61
@@ -190,7 +190,7 @@ class TestExpiringGrant:
         assert (await decide("deploy")).granted == ()
 
     async def test_one_of_several(self) -> None:
-        """A-40: uses alike come back in any order."""
+        """A-40: equal uses can be undone in any order."""
         gate, decide, _ = await self.grant(2)
         first, second = await decide("deploy"), await decide("deploy")
         assert undone(not_run(gate, first)) == ["use", "approve"]
@@ -199,7 +199,7 @@ class TestExpiringGrant:
 
 
 class TestAsIfItHadNeverBeen:
-    """The law: a gate that never heard of the call stands where this one stands."""
+    """The law: the gate is in the same state as one that never saw the call."""
 
     @pytest.mark.slow
     @given(nets, histories, st.data())
@@ -207,7 +207,7 @@ class TestAsIfItHadNeverBeen:
     def test_or_it_stays_spent(
         self, drawn: Any, history: list[tuple[str, float]], data: st.DataObject
     ) -> None:
-        """A-40: whatever time and calls do between, the marking and the times are those without it."""
+        """A-40: despite time and calls in between, marking and times equal those without the call."""
         try:
             with mock.patch.object(timed, "MOST_FIRINGS", 200):
                 self.check(hand_built(drawn), history, data)
@@ -242,10 +242,10 @@ class TestAsIfItHadNeverBeen:
 
 
 class TestStaysSpent:
-    """Where nobody can say what would have been."""
+    """Cases in which the other course cannot be determined."""
 
     async def test_others_could_have_had_it(self) -> None:
-        """A-40: with another transition for the same tool, a later call might have gone another way."""
+        """A-40: if the tool has another transition, a later call might have used that."""
         made = net(
             "n",
             Transition("two", ["a", "a"], ["d"], ["x"]),
@@ -264,7 +264,7 @@ class TestStaysSpent:
         assert undone(not_run(gate, second)) == ["one"]
 
     async def test_it_would_have_ended(self) -> None:
-        """A-40: tokens that came at other times than those taken since may have been others."""
+        """A-40: tokens with other arrival times might have been used instead."""
         made = net(
             "n",
             Transition("make", ["p"], ["p", "b"], ["make"]),
@@ -283,7 +283,7 @@ class TestStaysSpent:
         assert undone(not_run(gate, first)) == []
 
     async def test_a_validator(self) -> None:
-        """A-40: what a validator made of the call is not known."""
+        """A-40: the effect of a validator is unknown, so nothing is undone."""
 
         def check(*_: object) -> Rejection | None:
             return None
@@ -300,6 +300,6 @@ class TestStaysSpent:
 
     @pytest.mark.parametrize("mode", ["enforce", "shadow"])
     async def test_in_both_modes(self, mode: Any) -> None:
-        """G-57: shadow mode takes back what it moved."""
+        """G-57: shadow mode undoes its moves, too."""
         gate = gate_of(limit("bash", 2), clock=Clock(), mode=mode)
         assert undone(not_run(gate, await Asker(gate)("bash"))) == ["do-bash"]

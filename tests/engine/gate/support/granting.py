@@ -1,4 +1,4 @@
-"""Sessions in which a call was approved with a grant."""
+"""Sessions with a call that was approved with a grant."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ READ = ("names", "free", "runs")
 
 @dataclass(frozen=True)
 class Names:
-    """Names a call as its input says; a `murky` call is uninspectable.
+    """Name a call as its input says; a `murky` call is uninspectable.
 
-    It reads the fields in `READ`; `beside` in a call says what else the call does, `runs` its program.
+    It reads the fields in `READ`. In a call, `beside` names another effect and `runs` its program.
     """
 
     maps_digest = "names"
@@ -49,7 +49,7 @@ class Names:
 
 
 def tokens(gate: GateManager, key: str = KEY) -> tuple[int, int, int]:
-    """Uses left, used, ended."""
+    """Return the uses left, the used and the ended ones."""
     marking = gate.grant_states[key].marking
     return marking["granted"], marking["used"], marking["ended"]
 
@@ -65,7 +65,7 @@ async def granted(
 
 
 def made(gate: GateManager, key: str = KEY, terms: GrantTerms = GrantTerms("names", 2)) -> Grant:  # noqa: B008
-    """A grant for `deploy` as a record would bring it back."""
+    """A grant for `deploy`, as a record would restore it."""
     asks = "approve-before-deploy"
     return make_grant(
         key,

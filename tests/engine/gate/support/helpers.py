@@ -1,4 +1,4 @@
-"""Short ways to nets, managers, calls and answers."""
+"""Short constructors for nets, managers, calls and answers."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from interlock.rules import compile_rules
 
 
 def manager(rules: str, **options: Any) -> GateManager:
-    """A static manager over a rules text."""
+    """A static manager of a rules text."""
     return create_gate_manager(compile_rules(rules).nets, **options)
 
 
 def registry(rules: str, **options: Any) -> GateManager:
-    """A dynamic manager over a rules text; keys are the nets' names."""
+    """A dynamic manager of a rules text; the keys are the nets' names."""
     return create_gate_manager(registry=compile_rules(rules).registry, **options)
 
 
@@ -44,7 +44,7 @@ def net(
 
 
 def tool(name: str, **options: Any) -> Transition:
-    """A transition that a tool fires again and again."""
+    """A transition that its tool can fire repeatedly."""
     return Transition(name, ["p"], ["p"], [name], **options)
 
 
@@ -61,7 +61,7 @@ def markings(gate: GateManager) -> dict[str, dict[str, int]]:
 
 
 def everything(gate: GateManager) -> Any:
-    """All that a blocked call must leave as it was."""
+    """Everything that a blocked call must leave unchanged."""
     return [
         (key, dict(s.marking), dict(s.meta), {i: list(p) for i, p in s.pending.items()})
         for key, s in gate.states.items()
@@ -69,19 +69,19 @@ def everything(gate: GateManager) -> Any:
 
 
 async def reason(gate: GateManager, name: str, call_id: str = "1", **value: object) -> str | None:
-    """Why a call nobody is asked about is blocked; `None` when it is allowed."""
+    """Return why a call without an approver is blocked, or `None` if it is allowed."""
     decision = await gate.handle_tool_call(call(name, call_id, **value))
     return decision.reason if decision.block else None
 
 
 async def succeed(gate: GateManager, name: str, call_id: str = "ok", **value: object) -> None:
-    """A call that is allowed and succeeds."""
+    """Make a call that is allowed and succeeds."""
     assert await reason(gate, name, call_id, **value) is None
     gate.handle_tool_result(result(name, call_id))
 
 
 class Operator:
-    """Gives prepared answers, the last one again and again, and keeps what it was asked."""
+    """An operator who gives prepared answers, repeats the last one, and keeps the requests."""
 
     def __init__(self, *answers: bool | ApprovalAnswer) -> None:
         self.asked: list[ApprovalRequest] = []
@@ -110,12 +110,12 @@ def counting(key: str, maximum: int = 99) -> Callable[..., Any]:
 
 
 def gate(rules: str, **options: Any) -> Gate:
-    """A gate for tools, over a rules text."""
+    """A gate for tools with a rules text."""
     return create_gate(compile_rules(rules).nets, **options)
 
 
 class Spy:
-    """A tool that keeps what it was given."""
+    """A tool that keeps its inputs."""
 
     def __init__(self, value: object = "done") -> None:
         self.ran: list[dict[str, object]] = []

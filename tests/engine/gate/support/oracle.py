@@ -1,9 +1,8 @@
-"""A gate so plain that it is right on sight, to hold the real one against.
+"""A reference gate that is obviously correct, for comparison with the real one.
 
-Written from the statements, over dicts and lists, and it knows nothing of `engine.gate`: whatever the
-real one does with indexes, shortcuts and prepared verdicts must come out the same here, where every
-net is asked about every call from the start. Nets are those that always come to rest, so none of this
-can fail.
+It is written from the specification with dicts and lists, without `engine.gate`. It has no indexes,
+shortcuts or prepared verdicts: every net judges every call from the start. Its nets always come to rest,
+so none of this can fail.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ Marking = dict[str, int]
 
 @dataclass(frozen=True)
 class Arc:
-    """A transition, by its letters: from, to, tools, and what it moves whole."""
+    """A transition: inputs, outputs, tools, and transfers of all tokens of a place."""
 
     name: str
     inputs: tuple[str, ...]
@@ -32,10 +31,10 @@ class Arc:
 
 @dataclass(frozen=True)
 class Plain:
-    """A net. `says` is the reason it blocks with, `asks` what makes two of its questions the same.
+    """A net. `says` is its reason to block; equal `asks` make two requests identical.
 
-    `names` gives the names of a call; it, `validator` and `hook` may raise, and a validator may take
-    tokens away.
+    `names` gives the names of a call. `names`, `validator` and `hook` may raise, and a validator may
+    remove tokens.
     """
 
     name: str
@@ -61,7 +60,7 @@ class Called:
 
 @dataclass
 class Held:
-    """What a gate holds of one net."""
+    """The state that a gate holds of one net."""
 
     net: Plain
     marking: Marking
@@ -71,7 +70,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Decided:
-    """A decision: `steps` are net, transition and name of what fired or waits."""
+    """A decision; each step has the net, transition and name of what fired or waits."""
 
     outcome: str
     mode: str
@@ -85,8 +84,7 @@ class Decided:
 
 
 Answer = Callable[[str, Arc, str], Awaitable[Any]]
-"""Asked with net, transition and name: `True`, `False`, a dict as the edited input, or a text why it
-failed."""
+"""Answers for net, transition and name: `True`, `False`, a dict as the edited input, or an error text."""
 
 Steps = list[tuple[Arc, str]]
 
@@ -97,7 +95,7 @@ def enabled(marking: Marking, arc: Arc) -> bool:
 
 
 def fire(marking: Marking, arc: Arc) -> Marking:
-    """G-2: tokens go, all of a transferred place moves, tokens come."""
+    """G-2: remove input tokens, move all tokens of transferred places, add output tokens."""
     after = dict(marking)
     for place in arc.inputs:
         after[place] -= 1
@@ -110,7 +108,7 @@ def fire(marking: Marking, arc: Arc) -> Marking:
 
 
 def advance(net: Plain, marking: Marking) -> Marking:
-    """G-4, G-61: structural transitions, round by round, those that compete held back."""
+    """G-4, G-61: fire structural transitions in rounds, holding back those that compete."""
     seen = [marking]
     while True:
         ready = [a for a in net.arcs if not a.tools and enabled(marking, a)]
@@ -127,7 +125,7 @@ def advance(net: Plain, marking: Marking) -> Marking:
 
 
 def verdict(net: Plain, marking: Marking, names: Sequence[str]) -> tuple[str, str, Steps]:
-    """G-10, G-50: `abstain`, `free`, `gated` or `blocked`, by which name, and what would fire."""
+    """G-10, G-50: return `abstain`, `free`, `gated` or `blocked`, the deciding name and the steps."""
     steps: Steps = []
     free = False
     for name in names:
@@ -145,7 +143,7 @@ def verdict(net: Plain, marking: Marking, names: Sequence[str]) -> tuple[str, st
 
 
 class Oracle:
-    """A session's gate."""
+    """The gate of a session."""
 
     def __init__(self, nets: dict[str, Plain], *, dynamic: bool, mode: str) -> None:
         self.held = {key: Held(net, advance(net, net.start)) for key, net in nets.items()}
@@ -154,12 +152,12 @@ class Oracle:
         self.mode = mode
         self.waiting: list[str] = []
 
-    # Looking
+    # Verdicts
 
     def look(
         self, called: Called, keys: Sequence[str] | None = None
     ) -> list[tuple[str, str, str, Steps, str | None]]:
-        """Key, verdict, deciding name, steps and reason to block of `keys`, or of every active net
+        """Return key, verdict, deciding name, steps and reason to block of `keys`, or of every active net
         (G-11, G-22)."""
         found: list[tuple[str, str, str, Steps, str | None]] = []
         for key in self.active if keys is None else keys:
@@ -182,7 +180,7 @@ class Oracle:
     # Calls
 
     async def call(self, called: Called, answer: Answer | None) -> Decided:
-        """G-11 … G-15, G-53, G-57 … G-59; G-67: what was to be asked is asked, on or off."""
+        """G-11 … G-15, G-53, G-57 … G-59; G-67: an open request stays required, its net on or off."""
         waits = any(c.id == called.id for held in self.held.values() for c, _, _ in held.pending)
         if waits or called.id in self.waiting:
             reason = f"Tool call id '{called.id}' is already in use."
@@ -245,7 +243,7 @@ class Oracle:
             answered.append(self.question(key, name))
 
     def finish(self, called: Called, found: list[Any]) -> Decided:
-        """Validators, then the commit, of all gated nets or of none (G-14, G-15)."""
+        """Run validators, then commit all gated nets or none (G-14, G-15)."""
         metas = {key: deepcopy(held.meta) for key, held in self.held.items()}
         gated = [(key, steps) for key, _, _, steps, _ in found]
         for refuses in (self.objection, self.gone):
@@ -272,7 +270,7 @@ class Oracle:
         return None
 
     def gone(self, key: str, _called: Called, steps: Steps) -> str | None:
-        """What was enabled and is not any more; a deferred transition is asked when its result comes."""
+        """Return the reason if a step is not enabled any more; deferred ones are not checked."""
         held = self.held[key]
         marking = held.marking
         for arc, name in steps:
@@ -292,7 +290,7 @@ class Oracle:
         return [(key, arc.name, name) for arc, name in steps]
 
     async def shadow(self, called: Called, *, asks: bool) -> Decided:
-        """G-57: enforce mode under an operator who approves everything; `ask` where one had to."""
+        """G-57: enforce mode with an operator who approves everything; `ask` if one had to."""
         asked: list[str] = []
 
         async def approve(key: str, _arc: Arc, _name: str) -> bool:
@@ -307,7 +305,7 @@ class Oracle:
     # Results, history, switches
 
     def result(self, call_id: str, tool: str, *, is_error: bool) -> None:
-        """G-16, G-17, G-53: in every net, active or not, by the call's own input."""
+        """G-16, G-17, G-53: apply a result in every net, active or not, with the call's own input."""
         for held in self.held.values():
             mine = [entry for entry in held.pending if entry[0].id == call_id]
             if any(called.tool != tool for called, _, _ in mine):
@@ -318,7 +316,7 @@ class Oracle:
                     self.fire_deferred(held, called, arc)
 
     def fire_deferred(self, held: Held, called: Called, arc: Arc) -> None:
-        """G-16, G-59: fire if it still can, tell the hook, advance; a hook that raises wrote nothing."""
+        """G-16, G-59: fire if still enabled, call the hook, advance; a raising hook leaves no meta."""
         if not enabled(held.marking, arc):
             return
         held.marking = fire(held.marking, arc)
@@ -331,7 +329,7 @@ class Oracle:
         held.marking = advance(held.net, held.marking)
 
     def replay(self, entries: Sequence[tuple[Called, bool]]) -> None:
-        """G-25: what succeeded moves every active net that it can."""
+        """G-25: each success moves every active net that it can."""
         for called, is_error in entries:
             for held in [self.held[key] for key in self.active if not is_error]:
                 for name in held.net.names(called):
@@ -345,6 +343,6 @@ class Oracle:
                         held.marking = advance(held.net, fire(held.marking, arc))
 
     def switch(self, key: str, *, on: bool) -> None:
-        """G-20 … G-22: nothing in a static gate; a net that comes back goes last."""
+        """G-20 … G-22: a static gate cannot switch; a net that is switched on again goes last."""
         if self.dynamic and on != (key in self.active):
             self.active = [other for other in self.active if other != key] + [key] * on

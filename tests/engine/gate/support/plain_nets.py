@@ -1,4 +1,4 @@
-"""Random nets and rules, each made twice: for the gate, and plainly for the oracle."""
+"""Random nets and rules, each made for the gate and for the oracle."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MOODS = (*[None] * 8, "reject", "raise", "steal", "hook", "mapper")
 
 @dataclass(frozen=True)
 class Twice:
-    """The same nets by key, in both forms, and what calls they know."""
+    """The same nets by key in both forms, with their tools and inputs."""
 
     real: dict[str, SkillNet]
     plain: dict[str, Plain]
@@ -28,9 +28,9 @@ class Twice:
 
 
 def validate(value: dict[str, Any], state: GateState | Held) -> str | None:
-    """A validator that writes before it makes up its mind, and has had enough after three times.
+    """A validator that writes first and then decides, and rejects after three calls.
 
-    In one mood it takes its net's tokens away, which an author should not do and a gate must survive.
+    In one mood it removes its net's tokens, which an author should not do and a gate must survive.
     """
     meta: dict[str, Any] = state.meta
     meta["n"] = meta.get("n", 0) + 1
@@ -51,7 +51,7 @@ def hook(value: dict[str, Any], state: GateState | Held) -> None:
 
 
 def also_known_as(tool: str, value: dict[str, Any]) -> list[str]:
-    """The names that a call brings along, and its tool's."""
+    """Return the names in the call's input and the tool's own."""
     return list(dict.fromkeys([*value.get("also", ()), tool]))
 
 
@@ -81,7 +81,7 @@ def some(random: Random, choices: Sequence[str], most: int, least: int = 0) -> t
 
 
 def any_arc(random: Random, number: int) -> Arc:
-    """Any transition; a structural one makes no tokens, so that every net comes to rest."""
+    """Return any transition; a structural one adds no tokens, so every net comes to rest."""
     tools = tuple(dict.fromkeys(some(random, TOOLS, 2)))
     inputs = some(random, PLACES, 2, least=0 if tools else 1)
     return Arc(
@@ -108,7 +108,7 @@ def transition(arc: Arc) -> Transition:
 
 
 def hand_built(random: Random) -> Twice:
-    """One to three nets of one to five transitions, some with callbacks, some with mappers."""
+    """One to three nets of one to five transitions, some with callbacks or mappers."""
     real: dict[str, SkillNet] = {}
     plain: dict[str, Plain] = {}
     for key in [f"n{number}" for number in range(random.randint(1, 3))]:
@@ -189,7 +189,7 @@ def written(rule: Rule) -> str:
 
 
 def table(rule: Rule) -> tuple[str, Marking, list[Arc], str]:
-    """Name, places, transitions and reason, as the table of the language's statement has them."""
+    """Return name, places, transitions and reason, as the specification of the language lists them."""
     ready = ("ready",)
     match rule:
         case ("require", a, b):
@@ -217,7 +217,7 @@ def table(rule: Rule) -> tuple[str, Marking, list[Arc], str]:
 
 
 def compiled(random: Random) -> Twice:
-    """Up to six rules with up to three maps; rules may be there twice."""
+    """Up to six rules, possibly repeated, with up to three maps."""
     said = [any_rule(random) for _ in range(random.randint(1, 5))]
     if random.random() < 0.3:
         said.append(random.choice(said))
@@ -257,7 +257,7 @@ def compiled(random: Random) -> Twice:
 def names_of(
     looked: Sequence[tuple[str, str, str]], *, dotted: bool
 ) -> Callable[[Called], Sequence[str]]:
-    """G-50: every name the maps give, the dotted one, the tool's own."""
+    """G-50: return every name given by maps, the dotted name and the tool's own."""
 
     def names(called: Called) -> Sequence[str]:
         words = str(called.input.get("text", "")).split()

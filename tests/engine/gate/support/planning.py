@@ -1,4 +1,4 @@
-"""Sessions in which a plan was approved."""
+"""Sessions with an approved plan."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def step(tool: str, count: int = 1, **parts: Any) -> dict[str, object]:
 
 
 def planning(rules: str, **options: Any) -> GateManager:
-    """A gate under `rules` that asks about plans and reads their conditions."""
+    """A gate under `rules` that asks about plans and can read conditions."""
     return registry(ASKED + rules, conditions=condition_of, **options)
 
 
 async def plan(decide: Asker, *steps: dict[str, object], answer: Any = None) -> GateDecision:
-    """The decision on a plan that a person approves."""
+    """Make a plan that is approved and return its decision."""
     return await decide("plan", answer or yes(), title="Release", steps=list(steps))
 
 
@@ -37,5 +37,5 @@ async def planned(rules: str, *steps: dict[str, object], answer: Any = None, **o
 
 
 def uses_left(gate: GateManager) -> dict[str, int]:
-    """Uses left of each grant."""
+    """Return the remaining uses of each grant."""
     return {key: state.marking["granted"] for key, state in gate.grant_states.items()}

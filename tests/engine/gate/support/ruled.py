@@ -1,4 +1,4 @@
-"""Managers over rules with conditions, people and times, made without the rules language."""
+"""Managers of rules with conditions, approvers and times, made without the rules language."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HOUR = 3600.0
 
 
 class Clock:
-    """A clock that stands still unless it is told to move; reading it is counted."""
+    """A clock that moves only when told to, and counts its reads."""
 
     def __init__(self, now: float = 1_000_000.0) -> None:
         self.now = now
@@ -64,7 +64,7 @@ def nets_of(*rules: Rule, names: CallNames | None = None) -> list[SkillNet]:
 
 
 def gate_of(*rules: Rule, names: CallNames | None = None, **options: Any) -> GateManager:
-    """A static manager over the nets of rules."""
+    """A static manager of the nets of rules."""
     return create_gate_manager(nets_of(*rules, names=names), **options)
 
 
@@ -79,9 +79,9 @@ def granting(
 
 
 class Asker:
-    """Decides calls one after the other, each under an id of its own, by prepared answers.
+    """Decide calls one after the other, each under a new id, with prepared answers.
 
-    `asked` has the questions about the last call.
+    `asked` holds the requests of the last call.
     """
 
     def __init__(self, gate: GateManager) -> None:

@@ -1,4 +1,4 @@
-"""Arguments that belong to a framework: no part of a call's input, passed on unchanged."""
+"""Arguments that belong to a framework: they are not part of the input and passed on unchanged."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def gate(**options: Any) -> Any:
 class TestFunctions:
     @pytest.mark.parametrize("named", [False, True])
     async def test_get_their_context(self, named: bool) -> None:
-        """The request has the input without the context, and the tool both."""
+        """The request has the input without the context; the tool gets both."""
         seen: list[object] = []
 
         async def deploy(ctx: object, env: str = "prod") -> object:
@@ -36,7 +36,7 @@ class TestFunctions:
         assert seen == [{"env": "prod"}]
 
     async def test_keep_it_beside_an_edited_input(self) -> None:
-        """An edit changes the input alone; one that names the context runs nothing."""
+        """An edit changes only the input; an edit of the context is refused."""
         edits: list[dict[str, object]] = [{"env": "staging"}, {"env": "staging", "ctx": "forged"}]
 
         async def deploy(ctx: object, *, env: str) -> object:
@@ -51,7 +51,7 @@ class TestFunctions:
             await tool("own", env="prod")
 
     async def test_by_name_have_none_to_pass(self) -> None:
-        """`call` takes the input object; a context in it is refused."""
+        """`call` takes the input without a context; a context in it is refused."""
 
         def show(ctx: object = None) -> object:
             return ctx
@@ -62,7 +62,7 @@ class TestFunctions:
             await session.call("show", {"ctx": "x"})
 
     def test_judged_without_it(self) -> None:
-        """A rule on the ignored name finds no such field, and applies as where none was passed."""
+        """A rule about the ignored name applies as if the field were missing."""
         session = gate().wrap_tools({"list": lambda ctx: ctx, "rm": lambda env: env}, ignore=("ctx",))
         assert session.tools["list"]("x") == "x"
         with pytest.raises(ToolCallBlockedError, match="the call has no input"):
@@ -71,7 +71,7 @@ class TestFunctions:
 
 class TestExecute:
     async def test_takes_the_input_behind_it(self) -> None:
-        """An `execute(ctx, input, options)` has its input and its call's id where they are."""
+        """For `execute(ctx, input, options)`, the input and the call's id are found in their places."""
         got: list[object] = []
 
         @dataclass
@@ -97,11 +97,11 @@ class TestExecute:
 
 class TestNames:
     def test_have_to_be_there(self) -> None:
-        """A name that no tool takes would leave what was meant in the input."""
+        """An ignored name that no tool has is refused."""
         with pytest.raises(ValueError, match="no gated tool has: context"):
             gate().wrap_tools({"rm": lambda ctx: ctx}, ignore=("context",))
 
     def test_are_a_collection(self) -> None:
-        """One name alone is no collection of its letters."""
+        """A single string in place of a collection is refused."""
         with pytest.raises(TypeError, match="ctx"):
             gate().wrap_tools({"rm": lambda ctx: ctx}, ignore="ctx")

@@ -1,4 +1,4 @@
-"""Finished calls out of a conversation."""
+"""Finished calls read from a conversation."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from ..support.helpers import gate, net, tool
 
 
 def asked(*calls: tuple[str, str, Any]) -> dict[str, Any]:
-    """An assistant's message in OpenAI's shape."""
+    """An assistant's message in OpenAI's format."""
     return {
         "role": "assistant",
         "content": None,
@@ -37,7 +37,7 @@ def answered(call_id: str, content: Any = "ok", **more: Any) -> dict[str, Any]:
 
 
 def vercel(call_id: str, name: str, value: Any) -> dict[str, Any]:
-    """An assistant's message in the Vercel AI SDK's shape."""
+    """An assistant's message in the Vercel AI SDK's format."""
     part = {"type": "tool-call", "toolCallId": call_id, "toolName": name, "input": value}
     return {"role": "assistant", "content": [{"type": "text", "text": "so"}, part]}
 
@@ -48,7 +48,7 @@ def returned(call_id: str, name: str, output: Any) -> dict[str, Any]:
 
 
 def soft_failure(_tool: str, value: Any) -> bool:
-    """A classifier as authors write it, which knows only objects."""
+    """A typical classifier, which only handles objects."""
     return value["success"] is False
 
 
@@ -56,7 +56,7 @@ class TestOpenAI:
     """G-32: OpenAI's and litellm's messages."""
 
     def test_results_in_order(self) -> None:
-        """G-32: entries come in the order of results, with their calls' input."""
+        """G-32: entries are in the order of the results and have their calls' input."""
         messages = [
             {"role": "user", "content": "go"},
             asked(("1", "lint", '{"path": "a"}'), ("2", "test", "{}")),
@@ -66,7 +66,7 @@ class TestOpenAI:
         assert replay_entries(messages) == [ReplayEntry("test", {}), ReplayEntry("lint", {"path": "a"})]
 
     def test_objects_do_as_well(self) -> None:
-        """G-32: messages may be a client library's own objects."""
+        """G-32: messages may be objects of a client library."""
         function = SimpleNamespace(name="lint", arguments='{"path": "a"}')
         messages = [
             SimpleNamespace(role="assistant", tool_calls=[SimpleNamespace(id="1", function=function)]),
@@ -76,7 +76,7 @@ class TestOpenAI:
 
     @pytest.mark.parametrize("arguments", ["{", "[1]", '"x"', None, 3, "[" * 100_000])
     def test_arguments_that_are_no_object(self, arguments: Any) -> None:
-        """G-32: arguments that are no JSON object count as none."""
+        """G-32: arguments that are no JSON object count as empty."""
         assert replay_entries([asked(("1", "x", arguments)), answered("1")]) == [ReplayEntry("x", {})]
 
     @pytest.mark.parametrize(
@@ -90,12 +90,12 @@ class TestOpenAI:
         ],
     )
     def test_classifier_sees_the_tools_value(self, content: Any, failed: bool) -> None:
-        """G-32: a value written as JSON is shown to the classifier as such; one it cannot read failed."""
+        """G-32: the classifier gets a JSON text as its value; if it raises, the call failed."""
         (entry,) = replay_entries([asked(("1", "x", "{}")), answered("1", content)], soft_failure)
         assert entry.is_error is failed
 
     def test_classifier_sees_the_text(self) -> None:
-        """G-32: a classifier that knows text sees text."""
+        """G-32: a classifier that handles text gets the text."""
         messages = [asked(("1", "x", "{}")), answered("1", '{"log": "ERR"}')]
         (entry,) = replay_entries(messages, lambda _, value: isinstance(value, str) and "ERR" in value)
         assert entry.is_error
@@ -106,7 +106,7 @@ class TestVercel:
 
     @pytest.mark.parametrize("kind", ["error-text", "error-json", "execution-denied"])
     def test_error_kinds(self, kind: str) -> None:
-        """G-32: the three error kinds are errors without asking the classifier."""
+        """G-32: the three error kinds are errors without the classifier."""
         seen: list[object] = []
         messages = [vercel("1", "x", {"a": 1}), returned("1", "x", {"type": kind, "value": "no"})]
         entries = replay_entries(messages, lambda _, value: bool(seen.append(value)))
@@ -123,7 +123,7 @@ class TestVercel:
         ],
     )
     def test_wrappers_are_stripped(self, output: Any, shown: Any) -> None:
-        """G-32: the classifier sees the value without its wrapper."""
+        """G-32: the classifier gets the value without its wrapper."""
         seen: list[object] = []
         replay_entries([vercel("1", "x", {}), returned("1", "x", output)],
                        lambda _, value: bool(seen.append(value)))  # fmt: skip
@@ -136,23 +136,23 @@ class TestVercel:
 
 
 class TestDistrust:
-    """G-62: histories that do not add up."""
+    """G-62: inconsistent histories."""
 
     def test_result_without_call(self) -> None:
-        """G-62: a result without a matching call is ignored, in both shapes."""
+        """G-62: a result without a matching call is ignored in both formats."""
         assert replay_entries([answered("1"), returned("2", "x", "ok")]) == []
 
     def test_repeated_result(self) -> None:
-        """G-62: a repeated result counts once, as it first was."""
+        """G-62: of repeated results, the first counts."""
         messages = [asked(("1", "x", "{}")), answered("1"), answered("1"), returned("1", "x", "ok")]
         assert replay_entries(messages) == [ReplayEntry("x", {})]
 
     def test_call_without_result(self) -> None:
-        """G-62: a call without result has no effect."""
+        """G-62: a call without a result has no effect."""
         assert replay_entries([asked(("1", "x", "{}"))]) == []
 
     def test_duplicate_id_keeps_the_first_input(self) -> None:
-        """G-62: of two calls with one id the first one's input counts."""
+        """G-62: of two calls with one id, the first one's input counts."""
         messages = [asked(("1", "x", '{"n": 1}')), asked(("1", "x", '{"n": 2}')), answered("1")]
         assert replay_entries(messages) == [ReplayEntry("x", {"n": 1})]
 
@@ -177,7 +177,7 @@ class TestDistrust:
         ],
     )
     def test_strange_messages(self, message: object) -> None:
-        """What has neither shape is passed over."""
+        """A message in neither format is skipped."""
         assert replay_entries([message]) == []
 
 
@@ -185,14 +185,14 @@ class TestInitialState:
     """G-31: sessions that begin with a history."""
 
     async def test_messages_unlock(self) -> None:
-        """G-31: `messages` brings the nets to where the conversation left them."""
+        """G-31: `messages` moves the nets to the end of the conversation."""
         gate = create_gate(compile_rules("require lint before deploy").nets)
         messages = [asked(("1", "lint", "{}")), answered("1")]
         tools = {"deploy": lambda: "deployed"}
         assert gate.wrap_tools(tools, messages=messages).tools["deploy"]() == "deployed"
 
     def test_failures_cost_nothing(self) -> None:
-        """G-63, G-25: bare messages do not say what a failed call spent, so it is not counted."""
+        """G-63, G-25: plain messages do not say what a failed call spent, so it is not counted."""
         gate = create_gate(
             compile_rules("limit push to 2 per session").nets,
             is_tool_result_error=lambda _, value: value == "failed",
@@ -207,7 +207,7 @@ class TestInitialState:
 
 
 class TestOwnWords:
-    """G-62: what Interlock itself wrote of a call that did not run, or failed, is no success."""
+    """G-62: Interlock's own text about a blocked or failed call is no success."""
 
     @pytest.mark.parametrize(
         "text",
@@ -235,7 +235,7 @@ class TestOwnWords:
             assert replay_entries([asked(("1", "test", "{}")), answer])[0].is_error
 
     def test_worded_by_the_author(self) -> None:
-        """G-62: a reason that `transform_block_reason` has put into other words is known, too."""
+        """G-62: a reason changed by `transform_block_reason` is recognized, too."""
         guard = gate(
             "require lint before test\nrequire test before deploy",
             transform_block_reason=lambda tool, reason: f"No {tool} for you ({reason})",
@@ -246,7 +246,7 @@ class TestOwnWords:
         assert "gate:1" not in guard.wrap_tools({"x": len}, messages=messages).format_status()
 
     def test_hand_built_nets(self) -> None:
-        """G-62: the reasons of nets without rules are known as well."""
+        """G-62: the reasons of nets without rules are recognized as well."""
         guard = create_gate([net("n", Transition("t", ["p"], [], ["x"])), net("m", tool("x"))])
         messages = [
             asked(("1", "x", "{}")),
@@ -258,13 +258,13 @@ class TestOwnWords:
         ("outcome", "failed"), [("done", False), ("failed", True), ("unknown", True)]
     )
     def test_the_outcome_beats_the_text(self, outcome: str, failed: bool) -> None:
-        """G-62: the field of Interlock's exports decides, and says with which input the call ran."""
+        """G-62: the `interlock` field of exports decides the outcome and has the input that ran."""
         answer = answered("1", "Error: x", interlock={"outcome": outcome, "input": {"n": 2}})
         entries = replay_entries([asked(("1", "x", '{"n": 1}')), answer], lambda *_: True)
         assert entries == [ReplayEntry("x", {"n": 2}, failed)]
 
     def test_marked_as_an_error(self) -> None:
-        """G-62: `isError: true`, as the AI SDK 4 writes it beside `result`, is an error."""
+        """G-62: `isError: true` beside `result`, as in AI SDK 4, is an error."""
         made = {"role": "assistant", "content": [
             {"type": "tool-call", "toolCallId": "1", "toolName": "x", "args": {"n": 1}}]}  # fmt: skip
         for marked in (True, False):
@@ -273,7 +273,7 @@ class TestOwnWords:
             assert replay_entries([made, ended]) == [ReplayEntry("x", {"n": 1}, marked)]
 
     def test_own_sessions_messages(self) -> None:
-        """G-62: the messages of an own session are read, with what ran and how it ended."""
+        """G-62: messages of Interlock's own sessions give the input that ran and the outcome."""
         messages = [
             UserMessage(text="go"),
             AssistantMessage(
@@ -292,7 +292,7 @@ class TestOwnWords:
 
 class TestFreeTools:
     def test_free_in_a_net(self) -> None:
-        """G-25: a tool that is free in a net moves nothing there, also where a transition has it."""
+        """G-25: a tool that is free in a net moves nothing there, even if a transition covers it."""
         guarded = net("n", Transition("t", ["p"], [], ["x"]), free_tools=["x"])
         gate_ = create_gate([guarded])
         messages = [asked(("1", "x", "{}")), answered("1")]

@@ -1,4 +1,4 @@
-"""Every shortcut of the gate does what the long way does."""
+"""Every shortcut of the gate has the same result as the complete evaluation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ tokens = st.dictionaries(st.sampled_from(PLACES), st.integers(0, 3))
 
 
 class Renames:
-    """Calls of `a` whose id is even are also `b`; it says that no other tool's have another name."""
+    """Name calls of `a` with an even id also `b`; `renames` declares that only `a` is renamed."""
 
     renames = frozenset({"a"})
 
@@ -55,7 +55,7 @@ class Renames:
 
 
 def undeclared(made: ToolCall) -> tuple[str, ...]:
-    """The same for `c`, of which nothing tells."""
+    """Name calls of `c` also `b`, without declaring it."""
     return ("b", "c") if made.tool_name == "c" else (made.tool_name,)
 
 
@@ -87,7 +87,7 @@ def nets(draw: st.DrawFn, name: str = "n") -> SkillNet:
 
 
 def outcome(function: Any, *args: Any) -> Any:
-    """What a function returns, or the NetError it raises."""
+    """Return the result of a function, or the text of its NetError."""
     try:
         return function(*args)
     except NetError as problem:
@@ -95,13 +95,13 @@ def outcome(function: Any, *args: Any) -> Any:
 
 
 class TestFireAndAdvance:
-    """One piece in place of two."""
+    """Firing and advancing in one function."""
 
     @patch("interlock.engine.net.net.MAX_STRUCTURAL_ROUNDS", 50)
     @given(nets(), tokens)
     @settings(max_examples=examples(200), deadline=None)
     def test_is_both(self, net: SkillNet, marking: dict[str, int]) -> None:
-        """G-4, G-61: it gives what firing and then auto-advancing give, or None when not enabled."""
+        """G-4, G-61: it returns the same as firing and then advancing, or None if not enabled."""
 
         def both(transition: Transition) -> Any:
             if not is_enabled(marking, transition):
@@ -115,7 +115,7 @@ class TestFireAndAdvance:
 
 
 class TestPassAtOnce:
-    """All phases in one look, for calls that need no person and no validator."""
+    """All phases at once, for calls without an approver or validator."""
 
     @patch("interlock.engine.net.net.MAX_STRUCTURAL_ROUNDS", 50)
     @given(
@@ -131,7 +131,7 @@ class TestPassAtOnce:
     )
     @settings(max_examples=examples(150), deadline=None)
     def test_is_the_four_phases(self, made: list[SkillNet], history: list[Any]) -> None:
-        """G-10 … G-16, G-50: any history ends in the same decisions, markings and pending calls."""
+        """G-10 … G-16, G-50: any history has the same decisions, markings and pending calls."""
         try:
             short = create_gate_manager(made)
         except NetError:
@@ -171,14 +171,14 @@ class TestPassAtOnce:
         ids=["blocked", "asked about", "mapped", "in shadow", "told", "recorded"],
     )
     def test_leaves_any_other_call_to_the_phases(self, gate: GateManager) -> None:
-        """G-10 … G-16, G-57: a call that a person, a listener or a record has to see does nothing yet."""
+        """G-10 … G-16, G-57: a call that an approver, listener or record must see gets None."""
         before = everything(gate)
         assert gate.pass_at_once(call("x")) is None
         assert everything(gate) == before
 
     @pytest.mark.parametrize("tool", ["deploy", "lint"])
     def test_maps_hold_up_no_other_tools(self, tool: str) -> None:
-        """G-50: calls of a tool that no map renames are let pass at once under rules with maps, too."""
+        """G-50: under rules with maps, calls of tools that no map renames still take the shortcut."""
         limits = [f"limit {limited} to 3 per session" for limited in ("deploy", "bash", "git")]
         rules = ["map bash.command rm as delete", "block delete", "block git.push", *limits]
         gate = create_gate_manager(compile_rules("\n".join(rules)).registry)
@@ -187,14 +187,14 @@ class TestPassAtOnce:
         assert gate.pass_at_once(call("git", "3", action="push")) is None
 
     def test_knows_the_ids_in_use(self) -> None:
-        """G-53: a call whose id waits for a result is not let pass under it again."""
+        """G-53: a call whose id awaits a result does not take the shortcut again."""
         gate = create_gate_manager(compile_rules("require x before y").registry)
         assert gate.pass_at_once(call("x", "1")) is not None
         assert gate.pass_at_once(call("x", "1")) is None
         assert gate.pass_at_once(call("other", "1")) is None
 
     def test_can_be_taken_back(self) -> None:
-        """A-40: what a call moved that was let pass at once is given back when it never ran."""
+        """A-40: the moves of a call that took the shortcut and never ran are undone."""
         gate = create_gate_manager(LIMIT)
         before = everything(gate)
         passed = gate.pass_at_once(call("x", "1"))
@@ -204,7 +204,7 @@ class TestPassAtOnce:
         assert everything(gate) == before
 
     async def test_threads_never_overspend(self) -> None:
-        """G-15: calls from several threads share one budget exactly."""
+        """G-15: calls from several threads share one limit exactly."""
         budget = define_skill_net(
             "budget",
             places=["left"],
@@ -249,7 +249,7 @@ class TestNamedArguments:
     def test_is_what_the_signature_says(
         self, function: Any, args: list[int], kwargs: dict[str, int]
     ) -> None:
-        """G-30: the gate sees the arguments the function would get, and refuses those it would refuse."""
+        """G-30: the gate sees the function's arguments, and refuses those the function would refuse."""
         reader = CallableInput("tool", function, whole=False)
         given = (tuple(args), dict[str, object](kwargs))
         try:
@@ -268,11 +268,11 @@ class TestNamedArguments:
 
 
 class TestWrappedTools:
-    """Wrapped tools whose calls pass the gate at once."""
+    """Wrapped tools whose calls take the shortcut."""
 
     @pytest.mark.parametrize("wrapped", ["at once", "async"])
     def test_leave_the_nets_as_calls_that_go_the_long_way(self, wrapped: str) -> None:
-        """G-30: the same calls run and are blocked, with the same words, and the nets move alike."""
+        """G-30: calls have the same results, reasons and moves as with the complete evaluation."""
 
         def tool(path: str) -> str:
             return path
@@ -302,7 +302,7 @@ class TestWrappedTools:
         assert sum(isinstance(each, str) and "blocked" in each for each in expected) == 3
 
     def test_block_where_the_gate_fails(self) -> None:
-        """G-59: a call that the gate fails on at once does not run."""
+        """G-59: a call on which the shortcut fails does not run."""
         ran: list[str] = []
         session = create_gate(LIMIT).wrap_tools({"x": lambda: ran.append("x")})
         session.manager._roster.lanes = cast("Any", None)
@@ -313,10 +313,10 @@ class TestWrappedTools:
 
 
 class TestMadeUpIds:
-    """Calls that bring no id."""
+    """Calls without an id."""
 
     def test_no_two_are_alike(self) -> None:
-        """G-53: ids differ within a session and between sessions."""
+        """G-53: generated ids are unique within a session and across sessions."""
         seen: list[str] = []
         gate = create_gate([], on_decision=lambda made, _: seen.append(made.tool_call_id))
         for _ in range(3):

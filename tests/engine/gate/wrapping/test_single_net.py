@@ -1,4 +1,4 @@
-"""One net without a manager."""
+"""A single net without a manager."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TestOneNet:
     """G-12: the low-level functions."""
 
     async def test_unknown_tools_are_blocked(self) -> None:
-        """G-12: without a manager there is no abstain; free tools pass."""
+        """G-12: without a manager, unknown tools are blocked; free tools pass."""
         made = net("n", tool("x"), free_tools=["ls"])
         state = initial_state(made)
         assert not (await handle_tool_call(call("ls"), NOBODY, made, state)).block
@@ -40,7 +40,7 @@ class TestOneNet:
         assert decision.reason == "Tool 'other' is not available in the current state."
 
     async def test_sequence(self) -> None:
-        """G-16: calls and results move the state that is passed in."""
+        """G-16: calls and results move the given state."""
         made, state = rule("require a before b")
         assert (await handle_tool_call(call("b"), NOBODY, made, state)).block
         await handle_tool_call(call("a"), NOBODY, made, state)
@@ -52,7 +52,7 @@ class TestOneNet:
         assert state.marking["ready"] == 1
 
     async def test_asking(self) -> None:
-        """G-13: the question leaves the net out, as there is only one."""
+        """G-13: the message of the request does not name the net, because there is only one."""
         made, state = rule("require human-approval before x")
         operator = Operator(False, ApprovalAnswer(approved=False, reason="not now"), True)
         assert (await handle_tool_call(call("x"), NOBODY, made, state)).reason == (
@@ -69,7 +69,7 @@ class TestOneNet:
         assert operator.asked[0].message == "Allow 'x' via transition 'approve'?"
 
     async def test_validator_before_asking(self) -> None:
-        """G-12: a validator speaks before a person is asked, and again about an edited input."""
+        """G-12: a validator runs before the request, and again on an edited input."""
         operator = Operator(ApprovalAnswer(approved=True, input={"n": 2}))
         made = net("n", tool("x", type="manual"), validate_tool_call=counting("n", 1))
         state = initial_state(made)
@@ -77,7 +77,7 @@ class TestOneNet:
         assert (decision.reason, len(operator.asked)) == ("x: n exceeded 1", 1)
 
     async def test_changed_while_asking(self) -> None:
-        """G-58: the net is asked again after the answer, deferred transitions included."""
+        """G-58: the net is judged again after the answer, including deferred transitions."""
         made = net("n", Transition("t", ["p"], [], ["x"], type="manual", deferred=True))
         state = initial_state(made)
         operator = Operator()
@@ -99,10 +99,10 @@ class TestOneNet:
 
 
 class TestComposed:
-    """G-72: the four phases over nets and states that the caller keeps."""
+    """G-72: the four phases on nets and states that the caller keeps."""
 
     async def test_states_move(self) -> None:
-        """G-72: a call moves the caller's states, a result given to each net moves them on."""
+        """G-72: a call moves the caller's states, and so does a result given to each net."""
         nets = compile_rules("require test before deploy\nlimit test to 1 per session").nets
         states = [initial_state(made) for made in nets]
         assert (await composed_tool_call(nets, states, call("deploy"))).reason == (
@@ -118,7 +118,7 @@ class TestComposed:
         assert states[0].marking == {"idle": 0, "ready": 1, "gate": 0}
 
     async def test_a_state_for_each_net(self) -> None:
-        """G-72: too few states are refused, and so is what is no net."""
+        """G-72: too few states, or a value that is no net, are refused."""
         nets = compile_rules("block x").nets
         with pytest.raises(ValueError, match="argument"):
             await composed_tool_call(nets, [], call("x"))

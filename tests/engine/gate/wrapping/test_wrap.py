@@ -25,12 +25,12 @@ from ..support.helpers import Operator, Spy, gate, markings
 
 
 class TestPlan:
-    """A program of one's own shows a plan, whose calls then run without another question."""
+    """A program submits a plan, whose calls then run without further requests."""
 
     RULES = "require human-approval before plan\nrequire human-approval before bash"
 
     async def test_approved(self) -> None:
-        """G-108: covered calls run, the next one asks."""
+        """G-108: covered calls run, and the next one is requested."""
         asked: list[str] = []
 
         def confirm(request: ApprovalRequest) -> bool:
@@ -53,7 +53,7 @@ class TestPlan:
         assert asked == ["plan", "bash"]
 
     async def test_no_plan(self) -> None:
-        """What is no plan is blocked, with what is wrong with it, and nobody is asked."""
+        """An invalid plan is blocked with its fault, without a request."""
         session = gate(self.RULES, confirm=lambda request: True).wrap_tools({"bash": Spy().bash})
         decision = await session.plan([{"tool": "bash", "often": 3}], title="Look around")
         assert decision.block
@@ -76,7 +76,7 @@ class TestBlocking:
         assert spy.ran == []
 
     def test_error_travels(self) -> None:
-        """The error survives being sent to another process."""
+        """The error can be pickled."""
         error = pickle.loads(pickle.dumps(ToolCallBlockedError("bash", "c1", "no")))
         assert (error.tool_name, error.tool_call_id, error.reason) == ("bash", "c1", "no")
 
@@ -87,7 +87,7 @@ class TestBlocking:
             tools.wrap_tools({"bash": Spy().bash}).tools["bash"]()
 
     def test_broken_wording_still_blocks(self) -> None:
-        """A transform that raises leaves the reason as it was."""
+        """If the transform raises, the reason stays as it was."""
 
         def explode(*_: str) -> str:
             raise OSError
@@ -97,7 +97,7 @@ class TestBlocking:
             tools["bash"]()
 
     def test_shadow_lets_run(self) -> None:
-        """G-57: in shadow mode the tool runs and on_decision hears what enforce would have done."""
+        """G-57: in shadow mode the tool runs, and on_decision gets the outcome of enforce mode."""
         heard: list[str] = []
         shadow = gate("block bash", mode="shadow", on_decision=lambda _, d: heard.append(d.outcome))
         assert shadow.wrap_tools({"bash": Spy().bash}).tools["bash"]() == "done"
@@ -105,7 +105,7 @@ class TestBlocking:
 
 
 class TestReturnedFailures:
-    """G-71: what a tool returns as its failure counts as one."""
+    """G-71: a failure that a tool returns counts as one."""
 
     @pytest.mark.parametrize(
         ("value", "failed"),
@@ -129,13 +129,13 @@ class TestReturnedFailures:
         ],
     )
     def test_common_shapes(self, value: object, failed: bool) -> None:
-        """G-71: the documented shapes, as a value or as its JSON, unlock nothing."""
+        """G-71: the documented formats of failures, as a value or JSON, unlock nothing."""
         session = gate("require test before deploy").wrap_tools({"test": lambda: value, "deploy": len})
         session.tools["test"]()
         assert ("gate:1" in session.format_status()) is not failed
 
     def test_is_error_of_a_session(self) -> None:
-        """G-71: `is_error` of `wrap_tools` decides in place of the default."""
+        """G-71: `is_error` of `wrap_tools` replaces the default."""
         session = gate("require test before deploy").wrap_tools(
             {"test": lambda: "Error: but fine", "deploy": len}, is_error=lambda tool, value: False
         )
@@ -144,7 +144,7 @@ class TestReturnedFailures:
 
 
 class TestResults:
-    """G-30: how a run ends decides what it unlocks."""
+    """G-30: the outcome of a run decides what it unlocks."""
 
     @pytest.mark.parametrize(
         ("value", "is_error", "unlocked"),
@@ -158,7 +158,7 @@ class TestResults:
         ],
     )
     def test_soft_and_hard_failures(self, value: object, is_error: Any, unlocked: bool) -> None:
-        """G-30: an exception, a value the classifier calls an error or raises on are failures."""
+        """G-30: exceptions, and values on which the classifier returns true or raises, are failures."""
         session = gate("require bash before deploy", is_tool_result_error=is_error).wrap_tools(
             {"bash": Spy(value).bash, "deploy": lambda: "deployed"}
         )
@@ -175,7 +175,7 @@ class TestResults:
                 session.tools["deploy"]()
 
     async def test_cancelled_tool(self) -> None:
-        """A tool that is cancelled has failed."""
+        """A cancelled tool counts as failed."""
 
         async def lint() -> None:
             await asyncio.sleep(60)
@@ -191,10 +191,10 @@ class TestResults:
 
 
 class TestShapes:
-    """Tools come back in the shape they were given."""
+    """Wrapped tools have the form in which they were given."""
 
     def test_mapping_and_lists(self) -> None:
-        """A mapping stays a mapping, a list a list of functions of the same names."""
+        """A mapping stays a mapping; a list stays a list of functions with the same names."""
 
         def lint(path: str) -> str:
             """Check."""
@@ -207,7 +207,7 @@ class TestShapes:
         assert isinstance(wrapping.wrap_tools((lint,)).tools, tuple)
 
     async def test_tool_objects(self) -> None:
-        """A tool object comes back as a copy whose execute is gated; the original is untouched."""
+        """A tool object is returned as a copy with a gated `execute`; the original stays as it was."""
 
         @dataclass(frozen=True)
         class Tool:
@@ -239,7 +239,7 @@ class TestShapes:
         ids=["schema", "object", "class"],
     )
     def test_without_execute(self, tool: object) -> None:
-        """G-70: what has nothing to execute is refused, unless it is passed through."""
+        """G-70: a tool without anything to execute is refused unless it is passed through."""
         for tools in ({"a": tool, "b": len}, [tool, len]):
             with pytest.raises(TypeError, match="passthrough="):
                 gate("block x").wrap_tools(tools)
@@ -247,7 +247,7 @@ class TestShapes:
         assert gate("block x").wrap_tools([tool], passthrough=[tool]).tools[0] is tool
 
     def test_a_misspelt_passthrough(self) -> None:
-        """G-70: a name that no tool has is refused, and so is one name in place of a list."""
+        """G-70: an unknown name in `passthrough`, or a string in place of a list, is refused."""
         with pytest.raises(ValueError, match="not there: lnt"):
             gate("block x").wrap_tools({"lint": len}, passthrough=["lnt"])
         with pytest.raises(TypeError, match="not one name"):
@@ -255,7 +255,7 @@ class TestShapes:
 
     @pytest.mark.parametrize("method", ["on_invoke_tool", "invoke", "run_async", "_run", "forward"])
     def test_a_frameworks_tool(self, method: str) -> None:
-        """G-70: a tool object that its framework runs by its own method is refused, callable or not."""
+        """G-70: a tool object that a framework runs by another method is refused, callable or not."""
         parts = {method: lambda *_: "ran", "name": "deploy", "__call__": lambda *_: "ran"}
         for left_out in ("", "__call__"):
             made = type("FrameworkTool", (), {k: v for k, v in parts.items() if k != left_out})()
@@ -263,7 +263,7 @@ class TestShapes:
                 gate("block deploy").wrap_tools([made])
 
     def test_the_id_in_the_options(self) -> None:
-        """G-70: the AI SDK's options after the input give the call's id."""
+        """G-70: the call's id is taken from the AI SDK's options after the input."""
         heard: list[str] = []
         wrapped = gate("block x", on_decision=lambda c, _: heard.append(c.tool_call_id)).wrap_tools(
             {"lint": {"execute": lambda value, options: value}}
@@ -272,7 +272,7 @@ class TestShapes:
         assert heard == ["c7"]
 
     def test_what_cannot_be_wrapped(self) -> None:
-        """A tool that the gate could not judge is refused when wrapping, not let through."""
+        """A tool that the gate could not judge is refused when wrapping."""
 
         class Fixed:
             __slots__ = ("name",)
@@ -298,19 +298,19 @@ class TestShapes:
             wrap("bash")
 
     def test_fresh_state(self) -> None:
-        """G-31: every wrap_tools has state of its own."""
+        """G-31: every wrap_tools has its own state."""
         wrapping = gate("limit bash to 1 per session")
         for _ in range(2):
             assert wrapping.wrap_tools({"bash": Spy().bash}).tools["bash"]() == "done"
 
     def test_faulty_nets_at_once(self) -> None:
-        """What is wrong with the nets shows when the gate is made."""
+        """Faulty nets are reported when the gate is made."""
         with pytest.raises(NetError, match="Unknown nets in active"):
             create_gate(registry={}, active=["nope"])
 
 
 class TestInput:
-    """The gate sees what will run."""
+    """The gate judges the input that will run."""
 
     @pytest.mark.parametrize(
         ("args", "kwargs"), [(("rm x",), {}), ((), {"command": "rm x"}), (("rm x",), {"cwd": "/"})]
@@ -322,13 +322,13 @@ class TestInput:
             tools[0](*args, **kwargs)
 
     def test_defaults_count(self) -> None:
-        """An argument left out is judged by its default."""
+        """An omitted argument is judged by its default."""
         tools = gate("map bash.command ls as list\nblock list").wrap_tools([Spy().bash]).tools
         with pytest.raises(ToolCallBlockedError, match="list is blocked"):
             tools[0]()
 
     async def test_execute_by_keyword(self) -> None:
-        """A tool object's input is judged whatever its parameter is called."""
+        """A tool object's input is judged whatever the name of its parameter."""
 
         class Bash:
             name = "bash"
@@ -342,7 +342,7 @@ class TestInput:
             await bash.execute(arguments={"command": "rm x"})
 
     def test_other_parameters(self) -> None:
-        """Extra keywords are part of the input, extra positions a list in it."""
+        """Extra keywords are part of the input, extra positional arguments a list in it."""
         seen: list[Any] = []
 
         def tool(first: int, /, *rest: int, **more: str) -> tuple[Any, ...]:
@@ -355,14 +355,14 @@ class TestInput:
         assert seen == [{"first": 1, "rest": (2, 3), "mode": "a"}, {"first": 1}]
 
     def test_wrong_arguments(self) -> None:
-        """Arguments that do not fit are the caller's error before any net has moved."""
+        """Arguments that do not fit raise before any net moves."""
         session = gate("limit bash to 1 per session").wrap_tools({"bash": Spy().bash})
         with pytest.raises(TypeError, match="unexpected keyword argument 'nope'"):
             session.tools["bash"](nope=1)
         assert markings(session.manager)["limit-bash-1"]["budget"] == 1
 
     def test_call_ids(self) -> None:
-        """An id is made up when none is given, an empty one is an error, a tool may ask for it."""
+        """An id is generated if none is given; an empty id is an error; a tool may receive its id."""
         seen: list[str] = []
 
         def tool(tool_call_id: str = "") -> str:
@@ -378,7 +378,7 @@ class TestInput:
 
     @pytest.mark.parametrize("edited", [{"command": "ls -l"}, {"command": "ls -l", "cwd": "/srv"}])
     def test_edited_input_runs(self, edited: dict[str, str]) -> None:
-        """What a person edited is what runs."""
+        """The edited input runs."""
         spy = Spy()
         operator = Operator(ApprovalAnswer(approved=True, input=edited))
         tools = gate("require human-approval before bash", confirm=operator).wrap_tools([spy.bash]).tools
@@ -386,7 +386,7 @@ class TestInput:
         assert spy.ran == [{"cwd": ".", **edited}]
 
     async def test_an_edit_is_told_to_the_model(self) -> None:
-        """At the end of a text, whatever kind of tool it is; other results are left alone."""
+        """The notice of an edit is appended to a text result of any tool; other results are unchanged."""
         rules = "require human-approval before bash\nrequire human-approval before look"
         operator = Operator(ApprovalAnswer(approved=True, input={"command": "ls"}))
         told = 'A person changed command from "rm" to "ls" before it ran.'
@@ -410,7 +410,7 @@ class TestInput:
 
     @pytest.mark.parametrize("result", ['{"ok": false}', "Error: no", "no\n[exit code: 1]"])
     def test_an_edited_failure_stays_one(self, result: str) -> None:
-        """A failure unlocks nothing in the replay of messages, though a notice follows it (G-62)."""
+        """A failure with a notice still counts as one in a replay of messages (G-62)."""
         operator = Operator(ApprovalAnswer(approved=True, input={"command": "ls"}))
         wrapping = gate(
             "require human-approval before bash\nrequire bash before deploy", confirm=operator
@@ -431,7 +431,7 @@ class TestInput:
         assert markings(again.manager)["require-bash-before-deploy"]["gate"] == 0
 
     def test_edit_the_tool_does_not_take(self) -> None:
-        """An edit with an argument the tool does not know fails the call; nothing is unlocked."""
+        """An edit with an unknown argument fails the call and unlocks nothing."""
         operator = Operator(ApprovalAnswer(approved=True, input={"nope": 1}))
         session = gate(
             "require human-approval before bash\nrequire bash before deploy", confirm=operator
@@ -441,7 +441,7 @@ class TestInput:
         assert markings(session.manager)["require-bash-before-deploy"]["gate"] == 0
 
     def test_what_was_read_is_what_runs(self) -> None:
-        """An argument changed behind a person's back does not run."""
+        """Changing an argument during the request does not change what runs."""
         ran: list[list[str]] = []
 
         def delete(paths: list[str]) -> None:
@@ -456,10 +456,10 @@ class TestInput:
 
 
 class TestSession:
-    """What a session offers beside its tools."""
+    """The other functions of a session."""
 
     def test_switching_and_telling(self) -> None:
-        """G-20 … G-24: nets are switched and described through the session."""
+        """G-20 … G-24: a session can switch and describe its nets."""
         session = create_gate(registry=compile_rules("block x\nblock y").registry, active=[]).wrap_tools(
             []
         )
@@ -471,7 +471,7 @@ class TestSession:
         assert session.format_status() == "block-x (inactive): ready:1\nblock-y (inactive): ready:1"
 
     def test_ready_made_net(self) -> None:
-        """The bundled net lets read, asks before a shell and before writing files."""
+        """The bundled net allows reading and asks before shell commands and writing files."""
         operator = Operator(False)
         tools = {name: lambda: "ran" for name in ("read", "grep", "bash", "write", "edit")}
         session = create_gate([tool_approval_net], confirm=operator).wrap_tools(tools)

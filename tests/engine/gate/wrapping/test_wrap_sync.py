@@ -12,10 +12,10 @@ from ..support.helpers import Operator, Spy, gate, markings
 
 
 class TestSyncAndAsync:
-    """Sync tools stay sync, async tools async."""
+    """Synchronous tools stay synchronous, async tools async."""
 
     def test_sync_tool_with_a_prompt_confirm(self) -> None:
-        """A synchronous tool asks a confirm that answers at once, async or not, without a loop."""
+        """A synchronous tool can use a confirm that answers at once, async or not, without a loop."""
 
         async def confirm(_request: object) -> bool:
             return True
@@ -27,7 +27,7 @@ class TestSyncAndAsync:
             assert tools[0]() == "done"
 
     async def test_sync_tool_that_would_have_to_wait(self) -> None:
-        """It does not run, nothing has fired and its id is free; `call` can wait for it."""
+        """A synchronous tool that would have to wait does not run and uses no id; `call` can wait."""
 
         async def confirm(_request: object) -> bool:
             await asyncio.sleep(0)
@@ -43,7 +43,7 @@ class TestSyncAndAsync:
         assert spy.ran == [{"command": "pwd", "cwd": "."}]
 
     async def test_sync_function_that_returns_an_awaitable(self) -> None:
-        """What it unlocks waits for the awaitable's end."""
+        """The unlocking waits until the awaitable ends."""
 
         async def work() -> str:
             return "done"
@@ -55,7 +55,7 @@ class TestSyncAndAsync:
         assert markings(session.manager)["require-lint-before-deploy"]["gate"] == 1
 
     async def test_call_by_name(self) -> None:
-        """`call` runs any wrapped tool by name and says which there are."""
+        """`call` runs any wrapped tool by name; for an unknown name, the error lists them."""
 
         async def lint(path: str) -> str:
             return path

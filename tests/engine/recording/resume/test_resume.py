@@ -1,4 +1,4 @@
-"""A recorded session goes on: its conversation, its totals, its nets, and how it was started."""
+"""Resuming a recorded session: its conversation, totals, nets and source."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ REGISTRY = compile_rules(RULES).registry
 
 class TestConversation:
     async def test_goes_on(self, hub: Hub, shop: Shop) -> None:
-        """A-7: the model reads all that was said, texts of results included, then the new message."""
+        """A-7: the model gets the complete conversation with all results, then the new message."""
         session = await start(hub, shop, C(test={}, rm={}), T("done"))
         await hub.wait(session)
         await hub.close_session(session, by="maria")
@@ -60,7 +60,7 @@ class TestConversation:
         await check(hub, session)
 
     async def test_store_is_the_prompt(self, hub: Hub, shop: Shop) -> None:
-        """A-77: after a run with a steering message, what is loaded is what the model is given next."""
+        """A-77: after a steered run, the loaded messages equal the model's next prompt."""
         events = hub.subscribe()
         session = await start(hub, shop, C(test={}), C(deploy={}), T("fine"), T("bye"))
         await until(events, ApprovalRequested)
@@ -82,7 +82,7 @@ class TestConversation:
         assert [m.by for m in read if m.role == "user"] == ["maria", "maria", "maria", None]
 
     async def test_refused_after_it_was_settled(self, hub: Hub, shop: Shop) -> None:
-        """A-77: a call whose other arguments were blocked is loaded with the text the model read."""
+        """A-77: a call blocked with overridden arguments is loaded with the text the model read."""
         agent = bot(shop, C(deploy={}), T("ok"))
         rules = compile_rules("map deploy.env prod as release\nblock release")
         session = await hub.open_session(agent, SessionConfig(rules.registry))
@@ -97,7 +97,7 @@ class TestConversation:
         assert shop.ran == []
 
     async def test_totals_and_agent(self, hub: Hub, shop: Shop) -> None:
-        """Tokens go on counting; agent, model and status are the new ones, in the list too."""
+        """Token counts continue; agent, model and status are the new ones, also in the list."""
         session = await start(hub, shop, C(test={}), T("done"))
         await hub.wait(session)
         await hub.close_session(session, by="maria")
@@ -112,7 +112,7 @@ class TestConversation:
         assert (line.agent, line.model, line.status, line.error) == ("other", "other-model", "idle", None)
 
     async def test_beginning_of_the_id(self, hub: Hub, shop: Shop) -> None:
-        """The beginning of an id is enough when only one session has it."""
+        """The beginning of an id is enough if it is unique."""
         session = await start(hub, shop, T("done"))
         await hub.wait(session)
         await hub.close_session(session, by="maria")
@@ -121,14 +121,14 @@ class TestConversation:
 
 class TestRefused:
     async def test_live(self, hub: Hub, shop: Shop) -> None:
-        """A session that is live here cannot be resumed a second time."""
+        """A live session cannot be resumed."""
         session = await start(hub, shop, T("done"))
         with pytest.raises(ResumeError, match=f"'{session}' is live here"):
             await hub.resume_session(session, bot(shop), SessionConfig(REGISTRY))
         await hub.wait(session)
 
     async def test_twice_at_once(self, hub: Hub, shop: Shop) -> None:
-        """Of two who resume a session at the same time one gets it."""
+        """If two clients resume a session at once, one of them succeeds."""
         session = await start(hub, shop, T("done"))
         await hub.wait(session)
         await hub.close_session(session, by="maria")
@@ -139,12 +139,12 @@ class TestRefused:
         await check(hub, session)
 
     async def test_unknown(self, hub: Hub, shop: Shop) -> None:
-        """A-5: a session that is not recorded is named."""
+        """A-5: the error names an unrecorded session."""
         with pytest.raises(SessionNotFound, match="Session not found: nope"):
             await hub.resume_session("nope", bot(shop), SessionConfig(REGISTRY))
 
     async def test_record_without_sense(self, tmp_path: Path, shop: Shop) -> None:
-        """A record that cannot be folded is not gone on with."""
+        """A record that cannot be folded cannot be resumed."""
         with Journal.open(tmp_path / "odd.db") as journal:
             stray = StepRecord(net="none", transition="t", tool="test")
             body = CallResult(call_id="c", tool="test", output="", is_error=False, fired=(stray,))
@@ -157,7 +157,7 @@ class TestRefused:
 
 class TestNets:
     async def ended(self, hub: Hub, shop: Shop, nets: dict[str, SkillNet]) -> str:
-        """A session that tested once and ended."""
+        """A session that ran one test and ended."""
         agent = bot(shop, C(test={}), T("ok"))
         session = await hub.open_session(agent, SessionConfig(nets))
         await hub.send(session, "go")
@@ -166,7 +166,7 @@ class TestNets:
         return session
 
     async def test_markings_go_on(self, hub: Hub, shop: Shop) -> None:
-        """G-63: what was unlocked stays unlocked, what was spent stays spent."""
+        """G-63: unlocked calls stay unlocked, and used limits stay used."""
         session = await self.ended(hub, shop, registry(sequence("test", "deploy"), limit("test", 2)))
         agent = bot(shop, C(deploy={}, test={}), C(test={}), T("ok"))
         await hub.resume_session(
@@ -180,7 +180,7 @@ class TestNets:
         await check(hub, session)
 
     async def test_switches_go_on(self, hub: Hub, shop: Shop) -> None:
-        """Active nets, their order and the mode are the record's unless others are named."""
+        """Active nets, their order and the mode come from the record unless others are given."""
         nets = registry(sequence("test", "deploy"), limit("test", 2))
         session = await hub.open_session(bot(shop), SessionConfig(nets))
         await hub.toggle_net(session, "require-test-before-deploy", False, by="maria", reason="a test")
@@ -216,7 +216,7 @@ class TestNets:
     async def test_less_takes_a_reason(
         self, hub: Hub, shop: Shop, terms: dict[str, Any], said: str
     ) -> None:
-        """G-67: a plain rule, too, goes only with a reason, which the record and its list have."""
+        """G-67: dropping even a plain rule needs a reason, which the record and the list contain."""
         nets = registry(limit("test", 2))
         session = await self.ended(hub, shop, nets)
         terms = {"registry": nets, "by": "maria", **terms}
@@ -241,7 +241,7 @@ class TestNets:
         await check(hub, session)
 
     async def test_the_reason_is_asked_for_with_what_waits(self, hub: Hub, shop: Shop) -> None:
-        """G-67: who loosens a rule reads which calls wait for people."""
+        """G-67: an operator who loosens a rule is told which calls wait for approval."""
         session = await hub.open_session(
             bot(shop, C(deploy={}), T("done")), SessionConfig(registry(approval("deploy")))
         )
@@ -257,7 +257,7 @@ class TestNets:
             check_reason(state, fit, {}, "enforce", None, None)
 
     async def test_others_are_refused(self, hub: Hub, shop: Shop) -> None:
-        """Nets that are missing or differ are named, and nothing is recorded."""
+        """Missing or changed nets are named, and nothing is recorded."""
         session = await self.ended(hub, shop, registry(sequence("test", "deploy"), limit("test", 2)))
         before = list(await hub.recorded(session))
         changed = {"limit-test-2": limit("test", 5)}
@@ -278,7 +278,7 @@ class TestNets:
         )
 
     async def test_others_start_fresh(self, hub: Hub, shop: Shop) -> None:
-        """With nets="changed" others start fresh, missing ones are dropped, and the record says so."""
+        """With nets="changed", changed nets start fresh and missing ones are dropped, on record."""
         session = await self.ended(hub, shop, registry(sequence("test", "deploy"), limit("test", 2)))
         nets = {"limit-test-2": limit("test", 5), "limit-rm-1": limit("rm", 1)}
         await hub.resume_session(
@@ -307,7 +307,7 @@ class TestNets:
         )
 
     async def test_more_nets(self, hub: Hub, shop: Shop) -> None:
-        """A net that the record does not know holds from now on; nothing needs to be allowed for it."""
+        """An additional net applies from now on without a permission to change nets."""
         session = await self.ended(hub, shop, registry(limit("test", 2)))
         await hub.resume_session(
             session, bot(shop), SessionConfig(registry(limit("test", 2), limit("rm", 1)))
@@ -316,14 +316,14 @@ class TestNets:
         await check(hub, session)
 
     async def test_moved_rule(self, hub: Hub, shop: Shop) -> None:
-        """A rule that stands on another line of its file is still the same rule."""
+        """A rule that moved to another line of its file is the same rule."""
         session = await hub.open_session(bot(shop), SessionConfig(REGISTRY))
         await hub.close_session(session, by="maria")
         moved = compile_rules(f"# a comment more\n{RULES}").registry
         await hub.resume_session(session, bot(shop), SessionConfig(moved))
 
     async def test_notes_are_not_recorded(self, hub: Hub, shop: Shop) -> None:
-        """A net whose hook keeps notes is refused, or goes on from its marking without them."""
+        """A net whose hook keeps notes is refused, or with nets="changed" resumed without its notes."""
 
         def noting() -> SkillNet:
             return define_skill_net(
@@ -345,7 +345,7 @@ class TestNets:
         await check(hub, session)
 
     async def test_unknown_active(self, hub: Hub, shop: Shop) -> None:
-        """Naming a net that is not in the registry is an error, and the session stays resumable."""
+        """An unknown name in `active` is an error, and the session can still be resumed."""
         session = await self.ended(hub, shop, registry(limit("test", 2)))
         with pytest.raises(NetError, match="Unknown nets in active: 'nope'"):
             await hub.resume_session(
@@ -356,7 +356,7 @@ class TestNets:
 
 class TestClosing:
     async def test_one_of_two(self, hub: Hub, shop: Shop) -> None:
-        """One session ends with its questions withdrawn and the operator's name; the other goes on."""
+        """A session is closed by name and its requests are withdrawn; the other session continues."""
         events = hub.subscribe()
         one = await start(hub, shop, C(test={}), C(deploy={}), T("one"))
         await until(events, ApprovalRequested)
@@ -373,7 +373,7 @@ class TestClosing:
         assert (await hub.session(two)).status == "idle"
 
     async def test_source(self, hub: Hub, shop: Shop) -> None:
-        """How a session was started is kept with it, until it is resumed in another way."""
+        """The source of a session is kept until it is resumed with another one."""
         source = {"model": "openai/x", "rules": ["a.rules"]}
         session = await hub.open_session(bot(shop), SessionConfig({}, source=source))
         assert (await hub.session(session)).source == source

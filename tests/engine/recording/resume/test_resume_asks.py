@@ -1,4 +1,4 @@
-"""A host that is killed while a person is asked; in another process the question is back in the queue."""
+"""A host that is killed during a request; in another process the request is in the queue again."""
 
 from __future__ import annotations
 
@@ -105,9 +105,9 @@ NO_RM = "rm is blocked and cannot be called."
 
 @dataclass(frozen=True)
 class Lives:
-    """A session that died while it asked, and what came of it: `read` is what its model read afterwards.
+    """A session that died during a request, and its outcome; `read` is its model's later prompt.
 
-    `ran_first` is what tools did before it died, `ran` what they did afterwards, with their call's id.
+    `ran_first` is what tools did before it died, `ran` what they did afterwards, with the calls' ids.
     """
 
     database: Path
@@ -119,13 +119,13 @@ class Lives:
     ran: list[str]
 
     def of(self, kind: type) -> list:
-        """The events of a kind."""
+        """Return the events of a kind."""
         events = open_reader(self.database).events("s1")
         return [e.body for e in events if isinstance(e.body, kind)]
 
 
 def live(folder: Path, answer: str) -> Lives:
-    """Let a host die while it asks, as often as told, and answer in the last one."""
+    """Kill a host during its request, as often as told, and answer in the last one."""
     database, log = folder / "life.db", folder / "ran.txt"
 
     def host(mode: str) -> subprocess.CompletedProcess[str]:
@@ -155,7 +155,7 @@ def live(folder: Path, answer: str) -> Lives:
 
 @pytest.fixture(scope="module")
 def lives(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Lives]:
-    """The lives of a session that is answered in some way; each way is tried once."""
+    """Run a session that is answered in some way, once per way."""
     return cache(lambda answer: live(tmp_path_factory.mktemp("lives"), answer))
 
 
@@ -166,7 +166,7 @@ ANSWERS = ("approve", "deny", "steer", "twice")
 class TestEveryAnswer:
     @pytest.mark.slow
     def test_record_is_the_session(self, lives: Callable[[str], Lives], answer: str) -> None:
-        """G-63, A-77: the record folds to the live session, and holds the prompt; the list agrees."""
+        """G-63, A-77: the record folds to the live session and has its prompt; the list agrees."""
         life = lives(answer)
         assert life.same
         events = list(open_reader(life.database).events("s1"))
@@ -175,7 +175,7 @@ class TestEveryAnswer:
         assert (life.end.status, life.end.approvals, life.end.pending) == ("done", {}, [])
 
     def test_one_message_for_each_call(self, lives: Callable[[str], Lives], answer: str) -> None:
-        """A-56: whatever became of them, the calls of the step are answered once each, in their order."""
+        """A-56: each call of the step gets exactly one message, in the order of the calls."""
         read = lives(answer).read
         assert read[:5] == [
             "user: ship it",
@@ -198,14 +198,14 @@ class TestEveryAnswer:
         assert read[12:] == (["user: rather not"] if answer == "steer" else [])
 
     def test_what_ran(self, lives: Callable[[str], Lives], answer: str) -> None:
-        """An approved call runs exactly once, one that had been allowed before never again."""
+        """An approved call runs exactly once; a call that was allowed before does not run again."""
         life = lives(answer)
         assert life.ran_first == ["test:c1", "deploy:c2"]
         expected = {"deny": ["test:c8"], "steer": []}
         assert sorted(life.ran) == expected.get(answer, ["publish:c6", "publish:c7", "test:c8"])
 
     def test_budgets(self, lives: Callable[[str], Lives], answer: str) -> None:
-        """G-63: what was spent before stays spent, for a call of unknown outcome too."""
+        """G-63: used limits stay used, also for a call with an unknown outcome."""
         life = lives(answer)
         assert life.left.nets["limit-test-3"].marking["budget"] == 1
         left = 1 if answer == "steer" else 0
@@ -213,7 +213,7 @@ class TestEveryAnswer:
         assert life.end.nets["limit-deploy-2"].marking["budget"] == 1
 
     def test_transcript(self, lives: Callable[[str], Lives], answer: str) -> None:
-        """Each call stands in the transcript once, and a note says how many are asked again."""
+        """Each call is in the transcript once, and a note says how many are requested again."""
         life = lives(answer)
         calls = [e.call for e in life.end.transcript if e.call is not None]
         assert [c.call_id for c in calls] == [f"c{n}" for n in range(1, 9)]
@@ -225,7 +225,7 @@ class TestEveryAnswer:
         assert "resumed by ben; 3 calls are asked again" in notes
 
     def test_questions(self, lives: Callable[[str], Lives], answer: str) -> None:
-        """The first question is withdrawn when its host is gone, and comes back under another id."""
+        """The first request is withdrawn with its host's death, and repeated under another id."""
         life = lives(answer)
         asked = [r.call_id for r in life.of(ApprovalRequested)]
         deaths = 2 if answer == "twice" else 1

@@ -1,4 +1,4 @@
-"""A host that is killed with its session, and another process that goes on with it."""
+"""A host that is killed with its session, which another process resumes."""
 
 from __future__ import annotations
 
@@ -114,10 +114,10 @@ SKIPPED = "Skipped: user sent a new message"
 
 @dataclass(frozen=True)
 class Lives:
-    """One session in two processes: the record that the first left, and what the second made of it.
+    """One session in two processes: the record that the first left, and the second's outcome.
 
-    `resumed` is the state right after resuming, `read` what the model then read, `ran` what tools really
-    did, of which the first process did `ran_before`.
+    `resumed` is the state right after resuming, `read` the model's next prompt, and `ran` all runs of
+    tools, of which the first process made `ran_before`.
     """
 
     database: Path
@@ -130,7 +130,7 @@ class Lives:
 
 
 def live(folder: Path, death: str) -> Lives:
-    """Host a session that is killed in this way, then go on with it in another process."""
+    """Host a session that is killed in this way, then resume it in another process."""
     database, log = folder / "life.db", folder / "ran.txt"
 
     def host(mode: str) -> subprocess.CompletedProcess[str]:
@@ -161,7 +161,7 @@ def markings(state: SessionState) -> dict[str, dict[str, int]]:
 
 @pytest.fixture(scope="module")
 def lives(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Lives]:
-    """The two lives of a session that died in some way; each way is tried once."""
+    """Run the two lives of a session that died in some way, once per way."""
     return cache(lambda death: live(tmp_path_factory.mktemp("lives"), death))
 
 
@@ -172,17 +172,17 @@ DEATHS = ("amid a tool", "while a person is asked", "between runs")
 class TestEveryDeath:
     @pytest.mark.slow
     def test_markings_and_budgets(self, lives: Callable[[str], Lives], death: str) -> None:
-        """G-63: the nets stand where the dead host left them; what was spent stays spent."""
+        """G-63: the nets keep the markings of the dead host; used limits stay used."""
         life = lives(death)
         assert markings(life.resumed) == markings(life.left)
         assert (life.resumed.active, life.resumed.mode) == (life.left.active, life.left.mode)
         assert life.resumed.nets["limit-deploy-2"].marking["budget"] == 1
-        # One of the two deployments that the second process tries finds no test, or no budget.
+        # One of the two deploys that the second process tries lacks a test or exceeds the limit.
         assert life.end.nets["limit-deploy-2"].marking["budget"] == 0
         assert life.ran.count("deploy") == 2
 
     def test_nothing_runs_again(self, lives: Callable[[str], Lives], death: str) -> None:
-        """What the second process ran are its own model's calls; none of the first's is tried again."""
+        """The second process runs only its own model's calls and repeats none of the first's."""
         life = lives(death)
         old = set(life.resumed.calls)
         new = [c.tool for i, c in life.end.calls.items() if i not in old and c.status == "done"]
@@ -191,7 +191,7 @@ class TestEveryDeath:
         assert not {c.status for c in life.resumed.calls.values()} & {"running", "waiting"}
 
     def test_record_is_whole(self, lives: Callable[[str], Lives], death: str) -> None:
-        """Two processes made one record: numbers without a hole, a list that agrees, nothing open."""
+        """Both processes make one record: consecutive numbers, a matching list, and no open request."""
         life = lives(death)
         events = list(open_reader(life.database).events("s1"))
         assert [e.seq for e in events] == list(range(1, len(events) + 1))
@@ -202,7 +202,7 @@ class TestEveryDeath:
 
 class TestOneDeath:
     def test_amid_a_tool(self, lives: Callable[[str], Lives]) -> None:
-        """The call that was running has an unknown outcome, which the model reads."""
+        """The running call has an unknown outcome, which the model reads."""
         life = lives("amid a tool")
         assert [(c.tool, c.status) for c in life.resumed.calls.values()] == [
             ("test", "done"),
@@ -211,7 +211,7 @@ class TestOneDeath:
         assert life.read[-3:] == [("assistant", ""), ("tool", UNKNOWN), ("user", "go on")]
 
     def test_while_a_person_is_asked(self, lives: Callable[[str], Lives]) -> None:
-        """A-76: a message sent at once takes back the call that waited; the allowed one is unknown."""
+        """A-76: a message sent at once skips the waiting call; the allowed one has an unknown outcome."""
         life = lives("while a person is asked")
         assert [a.tool for a in life.left.approvals.values()] == ["publish"]
         assert [c.status for c in life.resumed.calls.values()] == ["done", "done", "unknown", "proposed"]
@@ -219,7 +219,7 @@ class TestOneDeath:
         assert "publish" not in life.ran
 
     def test_between_runs(self, lives: Callable[[str], Lives]) -> None:
-        """Nothing was open: the conversation goes on as it was."""
+        """If nothing was open, the conversation continues unchanged."""
         assert lives("between runs").read == [
             ("user", "ship it"),
             ("assistant", ""),

@@ -1,4 +1,4 @@
-"""G-67: no single person gets rid of a rule by resuming or branching its session."""
+"""G-67: an operator alone cannot remove a guarded rule by resuming or branching its session."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _without_name_maps(opened: SessionOpened) -> SessionOpened:
 
 
 async def ended(hub: Hub, shop: Shop, **terms: Any) -> str:
-    """A session that carl started under `RULES`, and ended."""
+    """A session that carl started under `RULES` and ended."""
     agent = bot(shop, T("ok"))
     session = await hub.open_session(agent, SessionConfig(REGISTRY, by="carl", **terms), session_id="s1")
     await hub.close_session(session, by="carl")
@@ -80,10 +80,10 @@ LOOSER = {
 @pytest.mark.parametrize("how", LOOSER)
 @pytest.mark.parametrize("by", ["carl", "ada"])
 class TestRefused:
-    """Anything looser than the record needs the others first, whoever resumes."""
+    """Loosening the record's rules needs other operators first, for any operator who resumes."""
 
     async def test_resumed(self, hub: Hub, shop: Shop, how: str, by: str) -> None:
-        """It is refused with what would be missing, how many must confirm; nothing is recorded."""
+        """The refusal names what would be missing and how many must confirm; nothing is recorded."""
         session = await ended(hub, shop)
         before = len(await hub.recorded(session))
         with pytest.raises(
@@ -99,7 +99,7 @@ class TestRefused:
         await check(hub, session)
 
     async def test_branched(self, hub: Hub, shop: Shop, how: str, by: str) -> None:
-        """A branch of a session with such a rule counts as resumed."""
+        """The same applies to a branch of such a session."""
         session = await ended(hub, shop)
         with pytest.raises(ResumeError, match="one person alone"):
             await hub.branch_session(
@@ -111,10 +111,10 @@ class TestRefused:
 
 
 class TestFree:
-    """What is no looser takes nobody else."""
+    """Changes that loosen no guarded rule need no other operator."""
 
     async def test_more_rules(self, hub: Hub, shop: Shop) -> None:
-        """Rules may be added, and plain ones go, as before."""
+        """Rules may be added, and plain rules may be dropped."""
         session = await ended(hub, shop)
         more = rules(RULES.replace("block rm", "block mkfs"))
         await hub.resume_session(
@@ -125,14 +125,14 @@ class TestFree:
         assert "block-rm" not in state.nets
 
     async def test_more_maps(self, hub: Hub, shop: Shop) -> None:
-        """Maps may be added where they take no call from a guarded rule's name."""
+        """Maps may be added if they take no calls from a guarded rule's name."""
         session = await ended(hub, shop)
         more = rules(f"{RULES}map deploy.env staging as staging\nmap bash.command rm as rm")
         await hub.resume_session(session, bot(shop), SessionConfig(more, nets="changed", by="carl"))
         assert TWO in (await hub.session(session)).active
 
     async def test_maps_of_an_older_record(self, hub: Hub, shop: Shop) -> None:
-        """Of a record that has only the digest of all maps, every change of them may be looser."""
+        """For an old record with only a digest of the maps, any change of maps counts as a loosening."""
         session = await ended(hub, shop)
         events = await hub.recorded(session)
         state = fold(
@@ -152,7 +152,7 @@ class TestFree:
         )
 
     async def test_once_others_agreed(self, hub: Hub, shop: Shop) -> None:
-        """A rule that two others turned off for good does not hold up its session."""
+        """A rule that two other operators switched off permanently may be dropped."""
         session = await hub.open_session(
             bot(shop, T("ok")), SessionConfig(REGISTRY, by="carl"), session_id="s1"
         )
@@ -164,7 +164,7 @@ class TestFree:
         assert TWO not in (await hub.session(session)).nets
 
     async def test_started_in_shadow_mode(self, hub: Hub, shop: Shop) -> None:
-        """A new session is its starter's: in shadow mode it stays so, resumed and branched."""
+        """A session started in shadow mode may stay so when it is resumed or branched."""
         session = await ended(hub, shop, mode="shadow")
         branch = await hub.branch_session(session, 1, bot(shop), SessionConfig(REGISTRY, by="carl"))
         await hub.resume_session(session, bot(shop), SessionConfig(REGISTRY, by="carl"))
@@ -172,14 +172,14 @@ class TestFree:
 
 
 class TestDefaults:
-    """G-66: nets that take calls from a guarded rule on `anything-else` are less than the record says."""
+    """G-66: nets that take calls from a guarded rule on `anything-else` loosen it."""
 
     DEFAULT = "require 2 human-approvals before anything-else"
     LIMIT = "limit deploy to 100 per session"
 
     @pytest.mark.parametrize("registered", [True, False])
     async def test_are_kept(self, hub: Hub, shop: Shop, registered: bool) -> None:
-        """Nobody resumes it under more rules that name what the default asks two people about."""
+        """One operator cannot add a rule that names calls which the default guards with two people."""
         every = rules(f"{self.DEFAULT}\n{self.LIMIT}\nblock push")
         default, limit, block = every
         known = every if registered else {default: every[default], block: every[block]}
@@ -193,14 +193,14 @@ class TestDefaults:
                 bot(shop),
                 SessionConfig(every, active=[default, limit], nets="changed", by="ada"),
             )
-        # One that blocks what it names takes nothing away.
+        # A block of what it names takes nothing away.
         await hub.resume_session(
             session, bot(shop), SessionConfig(every, active=[default, block], nets="changed", by="ada")
         )
         assert (await hub.session(session)).active == [default, block]
 
     async def test_of_one_person_are_his(self, hub: Hub, shop: Shop) -> None:
-        """A default that no several people stand behind takes a reason, as any plain rule."""
+        """For a default without several people, a reason is enough, as for any plain rule."""
         every = rules(f"block anything-else\n{self.LIMIT}")
         default, limit = every
         session = await hub.open_session(
@@ -216,7 +216,7 @@ class TestDefaults:
 
 
 class TestReason:
-    """What one person may do alone takes a reason, which the record has."""
+    """A change that one operator may make alone needs a reason, which is recorded."""
 
     PLAIN = "map bash.command rm as delete\nrequire human-approval before delete\nblock mkfs\n"
 
@@ -228,7 +228,7 @@ class TestReason:
         ],
     )
     async def test_other_maps(self, hub: Hub, shop: Shop, less: str, said: str) -> None:
-        """Rules that read the same, under maps by which they meet fewer calls, are less."""
+        """The same rules under maps that match fewer calls count as a loosening."""
         session = await hub.open_session(bot(shop), SessionConfig(rules(self.PLAIN)), session_id="s1")
         await hub.close_session(session, by="carl")
         terms = {"registry": rules(less), "nets": "changed", "by": "carl"}
@@ -241,7 +241,7 @@ class TestReason:
         await hub.resume_session(session, bot(shop), SessionConfig(**terms, reason="a new mover"))
 
     async def test_other_maps_of_what_brings_it_into_effect(self, hub: Hub, shop: Shop) -> None:
-        """A rule that fewer calls bring into effect is less, too."""
+        """A rule that fewer calls bring into effect is looser, too."""
         asks = "after read_web require human-approval before send_email\n"
         was = f"map bash.command curl as read_web\nallow unclear bash\n{asks}"
         session = await hub.open_session(bot(shop), SessionConfig(rules(was)), session_id="s1")
@@ -255,7 +255,7 @@ class TestReason:
         await hub.resume_session(session, bot(shop), SessionConfig(more, nets="changed", by="carl"))
 
     async def test_what_is_off_for_a_time(self, hub: Hub, shop: Shop) -> None:
-        """A net that will be on again, and enforce mode that will, are part of what a record says."""
+        """A net, or enforce mode, that will be restored after a limited time is part of the record."""
         every = rules(self.PLAIN)
         session = await hub.open_session(bot(shop), SessionConfig(every, by="carl"), session_id="s1")
         await hub.toggle_net(session, "block-mkfs", False, by="carl", reason="x", seconds=600)
@@ -269,10 +269,10 @@ class TestReason:
 
 
 class TestForATime:
-    """What is off for a time comes back, whatever was done meanwhile."""
+    """A rule that is off for a limited time is restored, despite any change in between."""
 
     async def test_dropped_meanwhile(self, hub: Hub, shop: Shop, watch: Watch) -> None:
-        """A net that two people turned off for ten minutes cannot be dropped by one within them."""
+        """One operator cannot drop a net that two operators switched off for ten minutes."""
         session = await hub.open_session(
             bot(shop, T("ok")), SessionConfig(REGISTRY, by="carl"), session_id="s1"
         )
@@ -290,7 +290,7 @@ class TestForATime:
         assert TWO in (await hub.session(session)).active
 
     async def test_shadow_mode_meanwhile(self, hub: Hub, shop: Shop) -> None:
-        """While it is off for a time, shadow mode takes as many people as with it."""
+        """While a rule is off for a limited time, shadow mode still needs as many people as the rule."""
         only = rules(f"{MAP}\n{STRICT} risk high no grants\nblock rm")
         session = await hub.open_session(
             bot(shop, T("ok")), SessionConfig(only, by="carl"), session_id="s1"
@@ -304,7 +304,7 @@ class TestForATime:
 
 class TestBranch:
     async def test_switches_stay_behind(self, hub: Hub, shop: Shop) -> None:
-        """What people switched off in a session is on in a branch of it, from whichever moment."""
+        """Nets that were switched off in a session are on in any branch of it."""
         session = await hub.open_session(
             bot(shop, T("ok")), SessionConfig(REGISTRY, by="carl"), session_id="s1"
         )
@@ -334,7 +334,7 @@ class TestBranch:
 
 class TestRecord:
     async def test_older_records(self, hub: Hub, shop: Shop) -> None:
-        """A record from before nets said whom they take has it in the words of its rules."""
+        """For an old record without `people`, the number of approvers comes from the rule's text."""
         session = await ended(hub, shop)
         [opened] = bodies(hub, session, SessionOpened)
         older = opened.model_dump(mode="json")

@@ -1,4 +1,4 @@
-"""Laws over sessions that are closed, killed, resumed and branched at any time."""
+"""Laws of sessions that are closed, killed, resumed and branched at any time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ MOVES = st.lists(
 
 
 class World:
-    """One session after the other on one journal, under a hub that may be replaced."""
+    """Successive sessions on one journal, under a hub that may be replaced."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -69,7 +69,7 @@ class World:
         self.ran: Counter[tuple[str, str]] = Counter()
 
     def agent(self) -> Agent:
-        """An agent whose model makes the next calls once, then says that it is done."""
+        """An agent whose model makes the next calls once and then says that it is done."""
 
         def reply(messages: Sequence[Message]) -> Reply:
             self.prompted = messages
@@ -92,7 +92,7 @@ class World:
         return Agent(ScriptedModel(reply), name="bot", tools=[made(name) for name in TOOLS[:-1]])
 
     async def work(self, calls: Sequence[str], well: bool) -> None:
-        """One run; questions are answered as the tools end."""
+        """Make one run; requests are approved if `well`."""
         self.next = (calls, well)
         events = self.hub.subscribe()
 
@@ -108,9 +108,9 @@ class World:
         await answering
 
     async def die(self, calls: Sequence[str], well: bool) -> None:
-        """A host that dies when it first asks a person, or at rest; another one goes on in its place.
+        """Kill the host at its first request, or when idle, and resume with another one.
 
-        What a killed process leaves is what its journal's file holds at that moment.
+        The state after a kill is the content of the journal's file at that moment.
         """
         self.next = (calls, well)
         events = self.hub.subscribe()
@@ -175,7 +175,7 @@ class World:
                 raise AssertionError(what)
 
     async def branch(self, at: int) -> None:
-        """Branch the session at `at` or nearby; the branch is where the session was, and goes on."""
+        """Branch the session at `at` or nearby; the branch has the session's state and replaces it."""
         events = await self.hub.recorded(self.session)
         try:
             branch = await self.hub.branch_session(self.session, at, self.agent(), SessionConfig(NETS))
@@ -190,7 +190,7 @@ class World:
         self.session = branch
 
     async def check(self) -> None:
-        """Record, state, gate, list and conversation say the same of the session."""
+        """Check that record, state, gate, list and conversation agree."""
         events = await self.hub.recorded(self.session)
         state, live = fold(events), await self.hub.session(self.session)
         assert state == live
@@ -210,7 +210,7 @@ class World:
         assert set(self.ran.values()) <= {1}
 
     def check_answers(self, said: Sequence[Message]) -> None:
-        """Behind each reply one message for each of its calls, in their order (A-56)."""
+        """Check that each reply is followed by one message per call, in their order (A-56)."""
         wanted: list[str] = []
         for message in said:
             if message.role == "tool":
@@ -225,7 +225,7 @@ class TestLaws:
     @settings(max_examples=examples(25), deadline=None)
     @given(MOVES)
     def test_fold_is_the_live_session(self, empty: Path, moves: list[Move]) -> None:
-        """G-63, A-77: whatever was resumed or branched between, the record is the live session."""
+        """G-63, A-77: after any resumes and branches, the record equals the live session."""
 
         async def play(path: Path) -> None:
             world = World(path)

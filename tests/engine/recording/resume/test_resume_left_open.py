@@ -1,4 +1,4 @@
-"""What a host that died left open, and how a resumed session ends it."""
+"""Calls that a dead host left open, and how a resumed session ends them."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ DO_TEST = step(FIRST, "do-test", "test", deferred=True)
 
 
 class TestLeftOpen:
-    """What a host that died left behind, written event by event."""
+    """Calls that a dead host left open, written event by event."""
 
     async def resumed(self, path: Path, shop: Shop, *left: EventBody) -> tuple[Hub, list[str]]:
-        """The hub after a session with these events was resumed, and what its model read."""
+        """Resume a session with these events; return the hub and the model's next prompt."""
         with Journal.open(path) as journal:
             said = MessageAdded(role="user", text="go")
             journal.write("s1", opening(FIRST), SessionStatus(status="running"), said, *left)
@@ -56,7 +56,7 @@ class TestLeftOpen:
         )
 
     async def test_running(self, tmp_path: Path, shop: Shop) -> None:
-        """A call that was running has an unknown outcome; what waited for its success is dropped."""
+        """A running call gets an unknown outcome, and its deferred transition is dropped."""
         left = asks(("c1", "test")), self.allowed("c1", DO_TEST)
         hub, read = await self.resumed(tmp_path / "a.db", shop, *left)
         assert read == ["user: go", "assistant: ", f"tool: {UNKNOWN}", "user: go on"]
@@ -69,7 +69,7 @@ class TestLeftOpen:
         await hub.close()
 
     async def test_told_before_the_model_knew(self, tmp_path: Path, shop: Shop) -> None:
-        """A result that was recorded reaches the model as it was, beside a call that has none."""
+        """A recorded result reaches the model unchanged, beside a call without one."""
         ok = CallResult(call_id="c1", tool="test", output="12 passed", is_error=False, fired=(DO_TEST,))
         both = asks(("c1", "test"), ("c2", "test"))
         left = both, self.allowed("c1", DO_TEST), self.allowed("c2"), ok
@@ -81,7 +81,7 @@ class TestLeftOpen:
         await hub.close()
 
     async def test_blocked(self, tmp_path: Path, shop: Shop) -> None:
-        """A call that was blocked is told so, with its reason."""
+        """A blocked call is answered with its reason."""
         no = self.allowed("c1").model_copy(update={"outcome": "block", "reason": "not on Friday"})
         hub, read = await self.resumed(tmp_path / "a.db", shop, asks(("c1", "test")), no)
         assert read[2] == "tool: not on Friday"
@@ -89,7 +89,7 @@ class TestLeftOpen:
         await hub.close()
 
     async def test_lists_are_honest(self, tmp_path: Path) -> None:
-        """Opening the journal ends what a dead host left; a failed session stays resumable."""
+        """Opening the journal marks sessions of a dead host as failed; they can be resumed."""
         with Journal.open(tmp_path / "a.db") as journal:
             journal.write("s1", opening(FIRST), SessionStatus(status="running"))
         hub = Hub.open(tmp_path / "a.db")

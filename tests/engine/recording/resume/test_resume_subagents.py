@@ -1,4 +1,4 @@
-"""A host that is killed while subagents work; in another process they go on and answer."""
+"""A host that is killed while subagents work; in another process they continue and answer."""
 
 from __future__ import annotations
 
@@ -140,10 +140,10 @@ REFUSED = "Tool call not executed: it was refused, and the session ended before 
 
 @dataclass(frozen=True)
 class Lives:
-    """A family of sessions that was killed, and what came of it.
+    """A family of sessions that was killed, and its outcome.
 
-    `read` is what each agent's model read afterwards, call by call; `ran_first` what tools did before,
-    `ran` what they did then.
+    `read` is the prompts of each agent's model afterwards, call by call. `ran_first` is what tools did
+    before, and `ran` what they did afterwards.
     """
 
     database: Path
@@ -156,7 +156,7 @@ class Lives:
         return list(open_reader(self.database).events(session))
 
     def family(self) -> dict[str, str]:
-        """The sessions' ids by agent."""
+        """Return the ids of the sessions by agent."""
         return {line.agent: line.id for line in open_reader(self.database).sessions()}
 
     def state(self, agent: str) -> SessionState:
@@ -167,7 +167,7 @@ class Lives:
 
 
 def live(folder: Path, *modes: str) -> Lives:
-    """Host the sessions in one process after the other, of which all but the last are killed."""
+    """Host the sessions in successive processes, of which all but the last are killed."""
     database, log = folder / "life.db", folder / "ran.txt"
     log.touch()
 
@@ -199,7 +199,7 @@ WAYS = {
 
 @pytest.fixture(scope="module")
 def lives(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Lives]:
-    """The lives of a family that died in some way; each way is tried once."""
+    """Run a family that died in some way, once per way."""
     return cache(lambda way: live(tmp_path_factory.mktemp("lives"), *WAYS[way]))
 
 
@@ -207,7 +207,7 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Lives]:
 class TestEveryWay:
     @pytest.mark.slow
     def test_the_last_words_settle_the_call(self, lives: Callable[[str], Lives], way: str) -> None:
-        """A-56: the calls of the open step are answered once, in order, the task's by its subagent."""
+        """A-56: each call of the open step is answered once, in order; the task's by its subagent."""
         life = lives(way)
         [first, _] = life.read["boss"]
         assert first == [
@@ -219,7 +219,7 @@ class TestEveryWay:
         ]
 
     def test_the_nets_heard_it(self, lives: Callable[[str], Lives], way: str) -> None:
-        """G-16, G-63: what waited for the task's success fires then; nothing is spent twice."""
+        """G-16, G-63: a transition waiting for the task fires on its success; no limit is used twice."""
         life = lives(way)
         boss = life.state("boss")
         assert boss.calls["c4"].status == "done"
@@ -229,14 +229,14 @@ class TestEveryWay:
         assert [r.unknown for r in life.of("boss", CallResult) if r.call_id == "c1"] == [False]
 
     def test_nothing_runs_again(self, lives: Callable[[str], Lives], way: str) -> None:
-        """No call's tool runs twice, in whichever session and process."""
+        """No call's tool runs twice in any session or process."""
         life = lives(way)
         everything = life.ran_first + life.ran
         assert len(set(everything)) == len(everything)
         assert life.ran[-1] == "s1/c4:deploy"
 
     def test_records_are_the_sessions(self, lives: Callable[[str], Lives], way: str) -> None:
-        """G-63, A-77: every record folds to its live session and holds its conversation."""
+        """G-63, A-77: every record folds to its live session and has its conversation."""
         life = lives(way)
         assert all(life.same)
         for session in life.family().values():
@@ -246,7 +246,7 @@ class TestEveryWay:
             assert fold(events).status == "done"
 
     def test_nobody_was_started_anew(self, lives: Callable[[str], Lives], way: str) -> None:
-        """There is one session of each agent; it says which call had started it."""
+        """Each agent has one session, which names the call that started it."""
         life = lives(way)
         assert len(open_reader(life.database).sessions()) == 3
         [mid], [low] = life.of("mid", SessionOpened), life.of("low", SessionOpened)
@@ -257,7 +257,7 @@ class TestEveryWay:
 
 class TestOneWay:
     def test_the_question_is_asked_again(self, lives: Callable[[str], Lives]) -> None:
-        """A grandchild's question comes back under its name, and its answer runs the call once."""
+        """A grandchild's request is repeated under its name, and the approved call runs once."""
         life = lives("approved")
         low = life.family()["low"]
         asked = life.of("boss", ApprovalRequested)
@@ -275,7 +275,7 @@ class TestOneWay:
         assert made[path] == low
 
     def test_a_transcript_shows_each_call_once(self, lives: Callable[[str], Lives]) -> None:
-        """In the parent's transcript a call that was asked again, or went on, stands once."""
+        """Each call is once in each transcript, and the parent's note counts the repeated calls."""
         for agent in ("boss", "mid", "low"):
             calls = [e.call for e in lives("approved").state(agent).transcript if e.call is not None]
             ids = [c.call_id for c in calls]
@@ -285,13 +285,13 @@ class TestOneWay:
         assert "resumed by ben; 2 calls are asked again; 2 calls continue" in notes
 
     def test_denied(self, lives: Callable[[str], Lives]) -> None:
-        """What a person refuses then the subagent reads, and goes on."""
+        """The subagent reads the denial and continues."""
         life = lives("denied")
         [read] = life.read["low"]
         assert read[-2:] == ["tool: publish was rejected by human review: no", "tool: test ok"]
 
     def test_amid_a_tool(self, lives: Callable[[str], Lives]) -> None:
-        """A call of the subagent's that ran without a result is of unknown outcome, and not run again."""
+        """A subagent's call that ran without a result has an unknown outcome and is not repeated."""
         life = lives("amid a tool")
         [read] = life.read["low"]
         assert read[-1] == f"tool: {UNKNOWN}"
@@ -299,7 +299,7 @@ class TestOneWay:
         assert sum(line.endswith(":die") for line in life.ran_first + life.ran) == 1
 
     def test_answered(self, lives: Callable[[str], Lives]) -> None:
-        """One that had said its last words is not asked for them again."""
+        """A subagent that had given its answer is not asked again."""
         life = lives("answered")
         assert life.read["low"] == []
         assert life.read["mid"][0][-1] == "tool: low done"
@@ -308,7 +308,7 @@ class TestOneWay:
 
     @pytest.mark.slow
     def test_a_subagent_that_is_gone(self, tmp_path: Path) -> None:
-        """Without the subagent nothing can go on: its call is of unknown outcome, others go on."""
+        """Without the subagent's tool, its call has an unknown outcome, and the others continue."""
         life = live(tmp_path, "asked", "no low")
         [read] = life.read["mid"]
         assert read[-1] == f"tool: {UNKNOWN}"

@@ -1,4 +1,4 @@
-"""Which calls of a record are put to the gate again when its session is resumed, and which are not."""
+"""Calls of a record that are decided again when its session is resumed, and calls that are not."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ WAITING = (asks(("c1", "deploy")), request("a1", "c1", "deploy"))
 
 @asynccontextmanager
 async def left(path: Path, *bodies: EventBody) -> AsyncIterator[Hub]:
-    """A hub on the record of a session that its host left after these events."""
+    """A hub on the record of a session whose host died after these events."""
     with Journal.open(path / "a.db") as journal:
         said = MessageAdded(role="user", text="go")
         journal.write("s1", opening(ASK, TWICE), SessionStatus(status="running"), said, *bodies)
@@ -59,14 +59,14 @@ async def left(path: Path, *bodies: EventBody) -> AsyncIterator[Hub]:
 
 
 async def resume(hub: Hub, shop: Shop) -> Callable[[], list[str]]:
-    """Resume it; gives what its model then reads."""
+    """Resume the session; return a function that gives the model's next prompt."""
     agent = bot(shop, T("I see"))
     await hub.resume_session("s1", agent, SessionConfig(registry(ASK, TWICE), by="ben"))
     return lambda: prompt(agent)
 
 
 async def asked(hub: Hub, shop: Shop) -> tuple[str, Callable[[], list[str]]]:
-    """Resume it and wait for the question; its id, and what the model reads afterwards."""
+    """Resume the session and wait for the request; return its id and the model's later prompt."""
     events = hub.subscribe()
     read = await resume(hub, shop)
     event = await until(events, ApprovalRequested)
@@ -77,14 +77,14 @@ async def asked(hub: Hub, shop: Shop) -> tuple[str, Callable[[], list[str]]]:
 
 
 async def rest(hub: Hub) -> None:
-    """Wait until it rests; a question that nobody answers is an error here."""
+    """Wait until the session is idle; an unanswered request is an error here."""
     async with asyncio.timeout(10):
         await hub.wait("s1")
 
 
 class TestAskedAgain:
     async def test_waited(self, tmp_path: Path, shop: Shop) -> None:
-        """G-63: a question comes back as a new one, attached to its call; approving it runs the tool."""
+        """G-63: the request is repeated with a new id for the same call; approving it runs the tool."""
         async with left(tmp_path, *WAITING) as hub:
             approval_id, read = await asked(hub, shop)
             [waiting] = await hub.approvals()
@@ -103,7 +103,7 @@ class TestAskedAgain:
             await check(hub, "s1")
 
     async def test_record_says_so(self, tmp_path: Path, shop: Shop) -> None:
-        """Who resumes sees which calls are asked again, in the record and in the transcript."""
+        """The record and the transcript say which calls are requested again."""
         async with left(tmp_path, *WAITING) as hub:
             await asked(hub, shop)
             events = await hub.recorded("s1")
@@ -117,7 +117,7 @@ class TestAskedAgain:
             assert "resumed by ben; 1 call is asked again" in notes
 
     async def test_never_offered(self, tmp_path: Path, shop: Shop) -> None:
-        """A call that the gate had not seen yet is decided as if nothing had happened."""
+        """A call that the gate had not seen is decided as usual."""
         async with left(tmp_path, asks(("c1", "test"))) as hub:
             read = await resume(hub, shop)
             await rest(hub)
@@ -127,7 +127,7 @@ class TestAskedAgain:
             assert (await hub.session("s1")).nets[TWICE.name].marking["budget"] == 1
 
     async def test_malformed(self, tmp_path: Path, shop: Shop) -> None:
-        """A-49: a call that cannot run at all is refused for what is wrong with it, and kept."""
+        """A-49: a malformed call is refused with the reason, and its text is kept."""
         broken = CallRecord(call_id="c1", tool="test", input={}, malformed="{oops")
         async with left(tmp_path, MessageAdded(role="assistant", calls=(broken,))) as hub:
             read = await resume(hub, shop)
@@ -141,7 +141,7 @@ class TestAskedAgain:
             await check(hub, "s1")
 
     async def test_blocked_now(self, tmp_path: Path, shop: Shop) -> None:
-        """G-63: what was spent before the host died is not there for what is asked again."""
+        """G-63: limits used before the death stay used for repeated calls."""
         spent = (asks(("c0", "test")), decided("c0", "test", SPENT, SPENT))
         told = MessageAdded(role="tool", call_id="c0", tool="test", text="?", is_error=True)
         async with left(tmp_path, *spent, told, asks(("c1", "test"))) as hub:
@@ -151,7 +151,7 @@ class TestAskedAgain:
             assert read()[-1] == "tool: Tool 'test' is not available in the current state."
 
     async def test_rejected_by_a_person(self, tmp_path: Path, shop: Shop) -> None:
-        """G-15: a no that was recorded just before the host died holds; nobody is asked again."""
+        """G-15: a denial recorded just before the death holds without a new request."""
         no = answer("a1", "c1", approved=False).model_copy(update={"reason": "not on Friday"})
         both = asks(("c1", "deploy"), ("c2", "test"))
         async with left(tmp_path, both, request("a1", "c1", "deploy"), no) as hub:
@@ -168,7 +168,7 @@ class TestAskedAgain:
             await check(hub, "s1")
 
     async def test_denied_by_the_time(self, tmp_path: Path, shop: Shop) -> None:
-        """G-15: a request that had expired just before the host died is denied; nobody is asked again."""
+        """G-15: a request that expired just before the death is denied without a new request."""
         over = ApprovalExpired(approval_id="a1", call_id="c1", reason="nobody decided within 15 min")
         both = asks(("c1", "deploy"), ("c2", "test"))
         async with left(tmp_path, both, request("a1", "c1", "deploy"), over) as hub:
@@ -182,7 +182,7 @@ class TestAskedAgain:
             await check(hub, "s1")
 
     async def test_approved_by_a_person(self, tmp_path: Path, shop: Shop) -> None:
-        """Of a yes that no decision followed nothing ran: it is asked again, and runs once."""
+        """An approval without a recorded decision ran nothing: it is requested again and runs once."""
         async with left(tmp_path, *WAITING, answer("a1", "c1")) as hub:
             approval_id, _ = await asked(hub, shop)
             assert shop.ran == []
@@ -191,7 +191,7 @@ class TestAskedAgain:
             assert shop.ran == ["deploy staging"]
 
     async def test_several_states(self, tmp_path: Path, shop: Shop) -> None:
-        """A-56, A-77: answered, refused, unknown, blocked, waiting: one message each, in call order."""
+        """A-56, A-77: answered, refused, unknown, blocked and waiting calls get one message each."""
         calls = asks(("c1", "test"), ("c2", "rm"), ("c3", "test"), ("c4", "rm"), ("c5", "deploy"))
         broken = CallRecord(call_id="c6", tool="test", input={}, malformed="{oops")
         calls = calls.model_copy(update={"calls": (*calls.calls, broken)})
@@ -221,7 +221,7 @@ class TestAskedAgain:
 
     @pytest.mark.slow
     async def test_closed_while_it_is_asked(self, tmp_path: Path, shop: Shop) -> None:
-        """A session that is closed while its question is open again does not ask a third time."""
+        """A session closed during its repeated request does not repeat it again."""
         async with left(tmp_path, *WAITING) as hub:
             await asked(hub, shop)
             await hub.close_session("s1", by="ben")
@@ -232,7 +232,7 @@ class TestAskedAgain:
             assert shop.ran == []
 
     async def test_no_place_for_its_run(self, tmp_path: Path, shop: Shop) -> None:
-        """A session whose run cannot be started is recorded as failed, and is not left live."""
+        """If the run cannot be started, the session is recorded as failed and not left live."""
         async with left(tmp_path, *WAITING) as hub:
 
             def full(run: object, session_id: str) -> object:
@@ -265,7 +265,7 @@ NOT_AGAIN: dict[str, tuple[EventBody, ...]] = {
 class TestNotAskedAgain:
     @pytest.mark.parametrize("how", NOT_AGAIN)
     async def test_stays_stopped(self, tmp_path: Path, shop: Shop, how: str) -> None:
-        """A session that somebody or something stopped does not start by itself when it is resumed."""
+        """A session that was stopped, closed or failed does not continue by itself when resumed."""
         async with left(tmp_path, *NOT_AGAIN[how]) as hub:
             read = await resume(hub, shop)
             [*_, resumed] = bodies(hub, "s1", SessionResumed)
@@ -279,7 +279,7 @@ class TestNotAskedAgain:
             await check(hub, "s1")
 
     async def test_host_died_twice(self, tmp_path: Path, shop: Shop) -> None:
-        """Two hosts that died withdrew the question, not a person: it is asked once more."""
+        """If two hosts died during a request, the request is repeated again."""
         gone = ApprovalWithdrawn(approval_id="a1", call_id="c1", reason=HOST_GONE)
         back = SessionResumed(
             agent="bot",
@@ -299,7 +299,7 @@ class TestNotAskedAgain:
             assert [e.call.status for e in state.transcript if e.call] == ["blocked"]
 
     async def test_steered_away(self, tmp_path: Path, shop: Shop) -> None:
-        """A-78: a message takes the question back, and the model reads it behind the call's answer."""
+        """A-78: a message withdraws the repeated request; the model reads it after the call's answer."""
         async with left(tmp_path, *WAITING) as hub:
             _, read = await asked(hub, shop)
             await hub.send("s1", "rather not", by="ben")

@@ -1,4 +1,4 @@
-"""G-67: calls that waited for a person when their host died wait again, whatever else has changed."""
+"""G-67: a call that waited for approval when its host died waits again, despite any other changes."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 def copied(hub: Hub, copy: Path) -> None:
-    """What is in the record now, as a `kill -9` leaves it."""
+    """Copy the record as a `kill -9` leaves it."""
     with closing(raw_database(hub.database)) as source, closing(raw_database(copy)) as target:
         source.backup(target)
 
 
 def killed(hub: Hub, copy: Path) -> Hub:
-    """Another host of what is in the record now, as after a `kill -9`."""
+    """Open another host on a copy of the record, as after a `kill -9`."""
     copied(hub, copy)
     return Hub.open(copy)
 
@@ -63,7 +63,7 @@ async def approve(hub: Hub, name: str) -> str:
 
 
 async def turned_off(hub: Hub, session: str) -> None:
-    """Two others turn the rule off for good: only then does the session go on without it."""
+    """Switch the rule off permanently by two operators, so that the session can continue without it."""
     events = hub.subscribe()
     for name in ("ada", "ben"):
         assert (await hub.toggle_net(session, NET, False, by=name, reason="a test")).ok
@@ -113,7 +113,7 @@ class TestHostedHere:
     async def test_a_later_call_is_judged_by_what_is_in_force(
         self, hub: Hub, shop: Shop, tmp_path: Path
     ) -> None:
-        """What waited is decided by people; what is called afterwards meets the new rules alone."""
+        """The waiting call needs its approval; later calls are judged only by the new rules."""
         events = hub.subscribe()
         await hub.open_session(
             bot(shop, C(deploy=PROD), T("done")),
@@ -141,7 +141,7 @@ class TestHostedHere:
 class TestElsewhere:
     @pytest.mark.parametrize("how", CHANGES)
     async def test_a_call_that_is_made_again_waits(self, hub: Hub, tmp_path: Path, how: str) -> None:
-        """An agent that comes back under other rules and repeats its call is not let pass."""
+        """A repeated call of an external agent under other rules still waits for two approvals."""
         terms = {"registry": compile_rules(RULES).registry, **CHANGES[how]}
         agent = ExternalAgent(name="robin", tools=("deploy",))
         await hub.open_external(
@@ -174,10 +174,10 @@ class TestElsewhere:
 
 
 class TestDeadline:
-    """G-67: a request that is asked anew after a restart has the time it had, and no more."""
+    """G-67: a request that is repeated after a restart keeps its deadline."""
 
     async def waiting(self, path: Path, now: list[datetime], copy: Path, *, here: bool = True) -> Hub:
-        """A host of a session whose deploy waited for ten minutes at most where another died."""
+        """Return a host of a session whose deploy waited, for ten minutes at most, when its host died."""
         hub = Hub(Journal.open(path, clock=lambda: now[0]))
         registry = compile_rules(WITHIN).registry
         events = hub.subscribe()
@@ -201,7 +201,7 @@ class TestDeadline:
 
     @pytest.mark.parametrize("here", [True, False])
     async def test_the_time_it_was_down_counts(self, tmp_path: Path, here: bool) -> None:
-        """Asked anew with the deadline it had; one person lengthens it as little as before."""
+        """The deadline stays, and one operator still cannot extend the request."""
         now, shop = [START], Shop()
         hub = await self.waiting(tmp_path / "a.db", now, tmp_path / "b.db", here=here)
         now[0] += timedelta(minutes=6)
@@ -221,7 +221,7 @@ class TestDeadline:
 
     @pytest.mark.parametrize("here", [True, False])
     async def test_denied_at_once(self, tmp_path: Path, here: bool) -> None:
-        """What nobody decided in time is denied when its session goes on, and never runs."""
+        """A request whose deadline passed is denied when its session is resumed."""
         now, shop = [START], Shop()
         hub = await self.waiting(tmp_path / "a.db", now, tmp_path / "b.db", here=here)
         now[0] += timedelta(hours=3)
@@ -243,7 +243,7 @@ class TestDeadline:
         await hub.close()
 
     async def resumed(self, hub: Hub, shop: Shop, here: bool) -> asyncio.Task[CallAnswer] | None:
-        """Have the session go on; one of an agent elsewhere makes its call again."""
+        """Resume the session; an external agent also repeats its call."""
         registry = compile_rules(WITHIN).registry
         if here:
             await hub.resume_session("s1", bot(shop, T("done")), SessionConfig(registry, by="carl"))
@@ -254,7 +254,7 @@ class TestDeadline:
 
 class TestGrantsElsewhere:
     async def test_a_grant_does_not_release_what_waits(self, hub: Hub, shop: Shop) -> None:
-        """A grant that came about for another call answers no request that waits, also asked anew."""
+        """A grant given for another call does not release a waiting request, even a renewed one."""
         rules = compile_rules("require human-approval before deploy\nblock rm").registry
         events = hub.subscribe()
         await hub.open_external(ExternalAgent(name="robin"), SessionConfig(rules), session_id="r1")

@@ -1,4 +1,4 @@
-"""Flows under the hub when the journal refuses events: they stand, say why, and go on from the record."""
+"""Flows under the hub when the journal refuses events: they stop with a reason and can be resumed."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TestFullDisk:
     async def test_a_step_that_is_not_recorded_stops_the_run(
         self, hubs: Callable[[], Hub], disk: Disk
     ) -> None:
-        """P-56: nothing of the next step begins; the run says why it stands, and goes on once it can."""
+        """P-56: if a step cannot be recorded, the run fails with the reason, and can be resumed later."""
         hub = hubs()
         disk.full_for(FlowStepped, after=1)
         session = await begin(hub, Release, SUBMIT)
@@ -72,7 +72,7 @@ class TestFullDisk:
     async def test_refused_anywhere(
         self, hubs: Callable[[], Hub], disk: Disk, kind: type[EventBody], after: int
     ) -> None:
-        """Whatever cannot be recorded, the run ends well later, and no approved call is repeated."""
+        """If any event is refused, the resumed run completes and no approved call is repeated."""
         hub = hubs()
         disk.full_for(kind, after)
         script = C(deploy={}), SUBMIT
@@ -96,7 +96,7 @@ class TestFullDisk:
     async def test_an_answer_that_is_not_recorded_does_not_count(
         self, hubs: Callable[[], Hub], disk: Disk
     ) -> None:
-        """The request stays, and is answered once there is room."""
+        """If an answer cannot be recorded, the request stays open and can be answered later."""
         hub = hubs()
         session = await begin(hub, Release, SUBMIT)
         request = await asked(hub)
@@ -110,7 +110,7 @@ class TestFullDisk:
         assert (await ended(hub, session)).status == "done"
 
     async def test_a_stop_that_is_not_recorded(self, hubs: Callable[[], Hub], disk: Disk) -> None:
-        """Nothing runs any more, and the session says what could not be written."""
+        """If a stop cannot be recorded, the run ends as failed and can be resumed."""
         hub = hubs()
         session = await begin(hub, Release, SUBMIT)
         await asked(hub)
@@ -126,7 +126,7 @@ class TestFullDisk:
 
 
 async def answered(hub: Hub, session: str) -> None:
-    """Say yes to everything until the run stands."""
+    """Approve every request until the run ends."""
     async with asyncio.timeout(60):
         ending = asyncio.create_task(hub.flow_ended(session))
         while not ending.done():

@@ -1,4 +1,4 @@
-"""How runs of flows end that somebody stops or closes: as what they are, and they can go on."""
+"""The recorded end of flow runs that are stopped or closed, and how they are resumed."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ SIGNED = {"by": "ada"}
 
 
 def last(hub: Hub, session: str) -> SessionStatus:
-    """How the record says that the run has ended."""
+    """Return the last status in the record."""
     return bodies(hub, session, SessionStatus)[-1]
 
 
 class TestClosed:
     async def test_one_that_waits(self, hubs: Callable[[], Hub]) -> None:
-        """P-94: a run that is closed while it waits is not done: it says where it stands, and goes on."""
+        """P-94: a run closed while it waits is recorded as left after its step, and can be resumed."""
         hub = hubs()
         session = await begin(hub, Release, SUBMIT)
         await asked(hub)
@@ -46,7 +46,7 @@ class TestClosed:
         await checked(hub, session)
 
     async def test_one_that_has_failed(self, hubs: Callable[[], Hub]) -> None:
-        """P-56: a run whose step failed still says why once it is closed."""
+        """P-56: a run whose step failed keeps the error when it is closed."""
         hub = hubs()
         session = await begin(hub, Short)
         state = await ended(hub, session)
@@ -55,7 +55,7 @@ class TestClosed:
         assert "agent 'Draft'" in (state.error or "")
 
     async def test_one_that_is_done(self, hubs: Callable[[], Hub]) -> None:
-        """P-53: a run that has its output is done, whoever closes it."""
+        """P-53: a run that has its output is done when it is closed."""
         hub = hubs()
         session = await begin(hub, Short, SUBMIT)
         await ended(hub, session)
@@ -63,7 +63,7 @@ class TestClosed:
         assert last(hub, session) == SessionStatus(status="done", by="maria")
 
     async def test_with_its_hub(self, hubs: Callable[[], Hub]) -> None:
-        """A hub that ends leaves its runs so, once and with their questions withdrawn."""
+        """Closing the hub records each run as left, once, and withdraws its requests."""
         hub = hubs()
         session = await begin(hub, Release, SUBMIT)
         request = await asked(hub)
@@ -75,7 +75,7 @@ class TestClosed:
         assert gone.approval_id == request.id
 
     async def test_where_that_is_not_recorded(self, hubs: Callable[[], Hub], disk: Disk) -> None:
-        """A close that the journal refuses raises; closed again, the run says where it stands."""
+        """If the journal refuses a close, it raises; a second close records where the run was left."""
         hub = hubs()
         session = await begin(hub, Release, SUBMIT)
         await asked(hub)
@@ -90,7 +90,7 @@ class TestClosed:
 
 class TestBranched:
     async def test_at_no_moment(self, hubs: Callable[[], Hub]) -> None:
-        """A run of a flow has no moment to branch off at, so none is named as the nearest."""
+        """A flow's run cannot be branched, so the error names no nearest moment."""
         hub = hubs()
         session = await begin(hub, Short, C(test={}), SUBMIT)
         last = (await ended(hub, session)).seq
@@ -105,7 +105,7 @@ class TestWithdrawn:
     @pytest.mark.variants
     @pytest.mark.parametrize("rules", [ASK, ""], ids=["an approval", "a typed answer"])
     async def test_the_run_was_stopped(self, hubs: Callable[[], Hub], rules: str) -> None:
-        """P-81, P-82: what waited for a person says that its run was stopped; there may be no agent."""
+        """P-81, P-82: the withdrawal's reason says that the run was stopped, not an agent."""
         hub = hubs()
         replies = (C(deploy={}),) if rules else (SUBMIT,)
         session = await begin(hub, Release, *replies, rules=rules)

@@ -1,4 +1,4 @@
-"""Flows under the hub when things go wrong: steps that break, ids that come again, late answers."""
+"""Flows under the hub with failures: raising steps, reused call ids and late answers."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ class Due(BaseModel):
 def made(
     takes: type[BaseModel], gives: type[BaseModel], nodes: Callable[[FlowBuilder], FlowBuilder]
 ) -> type[Flow]:
-    """A flow of these nodes."""
+    """Build a flow of these nodes."""
     body = {"build": classmethod(lambda _, g: nodes(g))}
     return types.new_class("Made", (Flow[takes, gives],), exec_body=lambda space: space.update(body))
 
 
 def calls(*named: tuple[str, str]) -> Reply:
-    """A reply that calls tools without arguments under these ids."""
+    """A reply that calls tools under these ids, without arguments."""
     return Reply(
         calls=tuple(
             ScriptedCall(name, {"about": "?"} if name == "consult" else {}, call_id)
@@ -74,7 +74,7 @@ def calls(*named: tuple[str, str]) -> Reply:
 
 class TestIds:
     async def test_two_agents_may_use_the_same_ids(self, hubs: Callable[[], Hub]) -> None:
-        """A model's ids are its own: two conversations never share a decision or a result."""
+        """Two agents that use the same call id get separate decisions and results."""
         hub = hubs()
         one = ScriptedModel([calls(("c1", "test")), SUBMIT])
         two = ScriptedModel([calls(("c1", "deploy")), C(submit={"by": "robin"})])
@@ -87,7 +87,7 @@ class TestIds:
 
     @pytest.mark.parametrize("call_id", ["c?", "?1.c", "Notes#3", "2:1.c"])
     async def test_a_model_cannot_forge_them(self, hubs: Callable[[], Hub], call_id: str) -> None:
-        """Whatever a model calls its calls, each is asked about once, and runs once."""
+        """For any call id that a model chooses, each call is requested once and runs once."""
         hub = hubs()
         session = await begin(
             hub, Release, calls(("c", "consult"), (call_id, "deploy")), SUBMIT, rules=ASK
@@ -106,7 +106,7 @@ class TestIds:
 
 
 def two_agents(one: ScriptedModel, two: ScriptedModel) -> type[Flow]:
-    """Agents one after the other, each with a model of its own."""
+    """Two agents in sequence, each with its own model."""
 
     class First(AgentNode[Commit, Notes]):
         config = AgentConfig("Write.", one, (run_tests,))
@@ -124,7 +124,7 @@ class TestSteps:
     async def test_a_function_that_gives_up(
         self, hubs: Callable[[], Hub], raised: BaseException, said: str
     ) -> None:
-        """A function that exits or cancels itself fails its step; hub and record know of it."""
+        """A function that exits or cancels itself fails its step, and hub and record agree on that."""
 
         async def gives_up(commit: Commit, ctx: Context) -> Notes:
             raise raised
@@ -137,7 +137,7 @@ class TestSteps:
         await checked(hub, session)
 
     async def test_one_that_will_not_be_stopped(self, hubs: Callable[[], Hub]) -> None:
-        """What a step did that outlives its stop is in the record, and no other step follows."""
+        """A step that completes in spite of a stop is recorded, and no other step follows."""
         began, go = asyncio.Event(), asyncio.Event()
 
         async def stubborn(commit: Commit, ctx: Context) -> Draft:
@@ -167,19 +167,19 @@ class TestSteps:
         assert ran == ["after"]
 
     async def test_a_stop_after_the_end(self, hubs: Callable[[], Hub], disk: Disk) -> None:
-        """A run that has come to its end is done, whoever stops it in that moment."""
+        """Stopping a run that has just completed leaves it done."""
         hub = hubs()
         session = await begin(hub, Short, SUBMIT)
         run = hub._live.hosted(session).run
         async with asyncio.timeout(10):
-            while not run.over:  # noqa: ASYNC110 - what is waited for is another's state
+            while not run.over:  # noqa: ASYNC110 - another task's state
                 await asyncio.sleep(0)
         await hub.abort(session, "too late")
         assert (await ended(hub, session)).status == "done"
         assert [s.status for s in bodies(hub, session, SessionStatus)] == ["running", "done"]
 
     async def test_no_limit_holds_the_end_back(self, hubs: Callable[[], Hub]) -> None:
-        """A flow that has its output when its time is over has ended."""
+        """A run that has its output when its time limit is reached is done."""
         hub = hubs()
 
         async def slow(commit: Commit, ctx: Context) -> Notes:
@@ -195,11 +195,11 @@ class TestSteps:
 
 class TestAnswers:
     async def test_a_denial_counts_once_given(self, hubs: Callable[[], Hub]) -> None:
-        """A tool whose question was denied is not asked for again after its host died."""
+        """If a tool's question was denied before the host died, it is not asked again."""
         hub = hubs()
         session = await begin(hub, Short, C(consult={"about": "?"}))
         request = await asked(hub)
-        hub._live.hosted(session).run._request_input = None  # the host dies before it hears of it
+        hub._live.hosted(session).run._request_input = None  # the host dies before the run gets it
         await hub.decide(request.id, approved=False, by="ada", reason="not now")
         await killed(hub, session)
         hub = hubs()
@@ -212,7 +212,7 @@ class TestAnswers:
         await checked(hub, session)
 
     async def test_a_denied_call_stays_denied(self, hubs: Callable[[], Hub], disk: Disk) -> None:
-        """P-82: what a person said no to is not asked again where its run could not record it."""
+        """P-82: if a denial's decision could not be recorded, the resumed run does not ask again."""
         hub = hubs()
         session = await begin(hub, Short, C(deploy={}), rules=ASK)
         request = await asked(hub)
@@ -231,7 +231,7 @@ class TestAnswers:
     async def test_an_answer_in_the_moment_of_a_stop(
         self, hubs: Callable[[], Hub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A run that is stopped while an answer is being recorded stands, and its call has not run."""
+        """If a run is stopped while an answer is recorded, its call does not run."""
         reached, let_go = threading.Event(), threading.Event()
 
         def hold(batch: Sequence[Written]) -> None:
@@ -260,7 +260,7 @@ class TestAnswers:
         assert ran == ["collect", "deploy staging"]
 
     async def test_the_same_question_is_asked_again(self, hubs: Callable[[], Hub]) -> None:
-        """P-94: a step that waited for a person waits again, for the same call, as often as hosts die."""
+        """P-94: a step that waited for an answer requests it again for the same call after each death."""
         hub = hubs()
         session = await begin(hub, Release, SUBMIT)
         waited = (await asked(hub)).call_id
@@ -275,7 +275,7 @@ class TestAnswers:
         await checked(hub, session)
 
     async def test_nothing_waits_for_a_call_that_is_never_repeated(self, hubs: Callable[[], Hub]) -> None:
-        """A net that waited for the result of an approved call hears that nobody knows it."""
+        """A net that waited for an approved call's result is told that the result is unknown."""
         rules = "require human-approval before test\nrequire test before deploy\n"
         hub = hubs()
         session = await begin(hub, Short, C(test={}), rules=rules)
@@ -299,7 +299,7 @@ class TestAnswers:
         await checked(hub, session)
 
     async def test_strict_models(self, hubs: Callable[[], Hub]) -> None:
-        """P-81: an answer is judged as JSON, as the flow will take it."""
+        """P-81: an answer is validated as JSON, also for a strict model."""
 
         hub = hubs()
         session = await begin(hub, made(Commit, Due, lambda g: g.suspend(Commit, Due)))
@@ -309,7 +309,7 @@ class TestAnswers:
         assert (await ended(hub, session)).status == "done"
 
     async def test_time_is_over(self, tmp_path: Path) -> None:
-        """A step that nobody takes in time ends the run; of a tool's question its model reads that."""
+        """An expired step ends the run; an expired question of a tool is reported to the model."""
         ran.clear()
         journal = Journal.open(tmp_path / "hub.db")
         hub = Hub(journal, policy=ApprovalPolicy(expire=0.05))
@@ -327,7 +327,7 @@ class TestAnswers:
 
 class TestSecrets:
     async def test_no_console_sees_them(self, hubs: Callable[[], Hub]) -> None:
-        """What a step leaves behind is shown masked, in every event; the record has it, to go on from."""
+        """A step's output is masked in every published event; the record keeps it for resuming."""
 
         async def login(commit: Commit, ctx: Context) -> Login:
             return Login(password="hunter22hunter")

@@ -1,4 +1,4 @@
-"""Laws of flows under the hub: what is interrupted comes to what nobody interrupted comes to."""
+"""Laws of flows under the hub: an interrupted run has the same result as an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -58,28 +58,28 @@ NETS = compile_rules("require human-approval before mark\nlimit mark to 30 per s
 MOST_STEPS = 40
 
 marks: list[str] = []
-"""The agents whose approved tool ran, outside of any record."""
+"""The agents whose approved tool ran, kept outside the record."""
 
 
 @tool
 async def mark(ctx: ToolContext, agent: str) -> str:
-    """Leave a mark."""
+    """Record a mark for the agent."""
     marks.append(agent)
     return "marked"
 
 
 @tool
 async def look(ctx: ToolContext, agent: str) -> str:
-    """Look, which nobody is asked about."""
+    """Look around; this tool needs no approval."""
     return "seen"
 
 
 Shaped: TypeAlias = tuple[list[Plain], list[str], list[bool]]
-"""A flow's nodes; of its works, which are a person's (`S`) or an agent's (`A`); which calls get a yes."""
+"""Nodes of a flow; which works are suspend (`S`) or agent (`A`) nodes; which calls are approved."""
 
 
 def flow_of(shaped: Shaped) -> type[Flow]:
-    """Values grow as they go on, so that choices do not go round for ever."""
+    """Build the flow; its values grow, so that choices cannot loop forever."""
     nodes, kinds, _ = shaped
 
     def build(cls: object, g: FlowBuilder) -> FlowBuilder:
@@ -105,7 +105,7 @@ def flow_of(shaped: Shaped) -> type[Flow]:
 
 
 def an_agent(takes: str, gives: str) -> type[AgentNode]:
-    """Looks, leaves a mark that has to be approved, looks again in the same breath, and is done."""
+    """An agent that looks, makes a mark that needs approval, looks again and submits."""
 
     def reply(messages: Sequence[Message]) -> Reply:
         if not any(isinstance(message, AssistantMessage) for message in messages):
@@ -120,12 +120,12 @@ def an_agent(takes: str, gives: str) -> type[AgentNode]:
 
 
 def answer_to(shaped: Shaped, key: str) -> dict[str, JsonValue]:
-    """What a person fills in at a step; always the same."""
+    """Return the operator's input at a step, which is always the same."""
     return {"val": sum(map(ord, key)) % 64}
 
 
 def approves(shaped: Shaped, agent: str) -> bool:
-    """Whether a person approves an agent's mark; always the same."""
+    """Return whether an agent's mark is approved, which is always the same."""
     said = shaped[2]
     return said[sum(map(ord, agent)) % len(said)]
 
@@ -133,7 +133,7 @@ def approves(shaped: Shaped, agent: str) -> bool:
 async def uninterrupted(
     flow: type[Flow], shaped: Shaped
 ) -> tuple[list[tuple[str, ...]], str, Counter[str]] | None:
-    """The live states after each step, the output and the marks of a run that no hub knows of."""
+    """Run the flow without a hub; return the states after each step, the output and the marks."""
     marks.clear()
     try:
         gate = create_gate_manager(registry=NETS)
@@ -164,7 +164,7 @@ How: TypeAlias = Literal["kill", "stop", "refuse"]
 
 @dataclass
 class Interruption:
-    """One that comes with a certain commit of the journal; until then, nothing."""
+    """An interruption at a chosen commit of the journal."""
 
     how: How | None = None
     left: int = 0
@@ -177,7 +177,7 @@ class Interruption:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """In the thread that writes."""
+        """Count the commits of the writer thread and interrupt at the chosen one."""
         commit = Writer.commit
 
         def committed(writer: Writer, batch: list[Written]) -> None:
@@ -197,7 +197,7 @@ class Interruption:
 async def interrupted(
     path: Path, flow: type[Flow], shaped: Shaped, times: Sequence[tuple[How, int]], lazy: int
 ) -> tuple[Hub, str]:
-    """Hosts of one run after the other, until one of them is left in peace."""
+    """Run one flow under successive hosts, each interrupted except the last."""
     interruption = Interruption()
     with interruption.watching():
         hub, session = Hub.open(path), "run"
@@ -212,7 +212,7 @@ async def interrupted(
             due = asyncio.create_task(interruption.came.wait())
             async with asyncio.timeout(20):
                 await asyncio.wait([ended, due], return_when=asyncio.FIRST_COMPLETED)
-            # From here on the disk works.
+            # From here on, the disk works again.
             interruption.how = None
             for task in (people, due, ended):
                 task.cancel()
@@ -232,7 +232,7 @@ async def interrupted(
 
 
 async def decide(hub: Hub, shaped: Shaped, lazy: int) -> None:
-    """Answer whatever is open, now and then after some turns of the loop."""
+    """Answer every open request, each after some turns of the event loop."""
     while True:
         for request in await hub.approvals():
             for _ in range(lazy):
@@ -251,7 +251,7 @@ async def decide_one(hub: Hub, shaped: Shaped, request: ApprovalState) -> None:
 
 
 def asked_in_vain(events: Sequence[JournalEvent]) -> list[str]:
-    """Calls that somebody was asked about after they had been answered."""
+    """Return the calls with a request after they had been answered."""
     answered: set[str] = set()
     again: list[str] = []
     for event in events:
@@ -281,7 +281,7 @@ class TestNextUp:
     @settings(max_examples=examples(100), deadline=None)
     @given(grown(), st.lists(st.integers(0, 1), min_size=12, max_size=12))
     def test_the_record_says_what_the_run_does(self, nodes: list[Plain], branches: list[int]) -> None:
-        """P-52: wherever a run can stand, its record names the node that runs next, or none."""
+        """P-52: in every state of a run, the record names the node that runs next, or none."""
         try:
             runtime = FlowRuntime(flow_of((nodes, [], [])), M("S")(val=1))
         except Invalid:
@@ -307,9 +307,9 @@ class TestInterrupted:
     async def test_as_if_nothing_had_happened(
         self, shaped: Shaped, times: list[tuple[How, int]], lazy: int
     ) -> None:
-        """P-56, P-91, P-94: stopped, killed or refused its journal at any moment and as often as may be,
-        a run has the steps and the output of one that nothing interrupted; each step is recorded once,
-        no approved call runs twice, and nobody is asked again what they answered."""
+        """P-56, P-91, P-94: after any stops, kills and journal failures, a run has the steps and the
+        output of an uninterrupted one. Each step is recorded once, no approved call runs twice, and no
+        answered request is repeated."""
         flow = flow_of(shaped)
         alone = await uninterrupted(flow, shaped)
         if alone is None:
@@ -325,7 +325,7 @@ class TestInterrupted:
                 steps = bodies(hub, session, FlowStepped)
                 assert [step.step for step in steps] == list(range(len(seen)))
                 assert [step.live for step in steps] == seen
-                # One whose host died under it may have run or not, and is not tried again.
+                # An approved call whose host died during it may have run or not, and is not repeated.
                 assert Counter(marks) <= marked
                 events = list(open_reader(hub.database).events(session))
                 assert asked_in_vain(events) == []

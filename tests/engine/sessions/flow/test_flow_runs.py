@@ -1,4 +1,4 @@
-"""Flows under the hub: each step in the record, what waits in the queue, gone on with after any death."""
+"""Flows under the hub: recorded steps, requests in the queue, and resuming after a crash."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ SUBMIT = C(submit={"text": "notes"})
 
 class TestRun:
     async def test_each_step_is_recorded(self, hubs: Callable[[], Hub]) -> None:
-        """P-50, P-90: every step has its event: the states it led to, and a snapshot to go on from."""
+        """P-50, P-90: each step has an event with the resulting states and a snapshot."""
         hub = hubs()
         session = await begin(hub, Short, C(test={}), SUBMIT)
         state = await ended(hub, session)
@@ -55,7 +55,7 @@ class TestRun:
         assert '"notes"' in (state.transcript[-1].text or "")
 
     async def test_the_record_is_of_a_flow(self, hubs: Callable[[], Hub]) -> None:
-        """Whoever has the record alone knows the graph, and where in it the run stands."""
+        """The record alone contains the graph and the run's position in it."""
         hub = hubs()
         session = await begin(hub, Short, SUBMIT)
         await ended(hub, session)
@@ -65,7 +65,7 @@ class TestRun:
         assert state.flow.marking == {"Commit": 0, "Draft": 0, "Notes": 1}
 
     async def test_a_failed_step_can_be_taken_again(self, hubs: Callable[[], Hub]) -> None:
-        """P-56: the run stands where it stood, says why, and goes on from there."""
+        """P-56: a failed run keeps its position and reason, and resumes from there."""
         hub = hubs()
         session = await begin(hub, Short)
         state = await ended(hub, session)
@@ -78,7 +78,7 @@ class TestRun:
         assert ran == ["collect"]
 
     async def test_what_models_used_adds_up(self, hubs: Callable[[], Hub]) -> None:
-        """Tokens and cost of a run are those of all its model calls, also of a step that failed."""
+        """The tokens and cost of a run include all model calls, also those of a failed step."""
         hub = hubs()
         usage = Usage(input=100, output=7, cost=0.25)
         bad = Reply(calls=C(nope={}).calls * 2, usage=usage)
@@ -89,7 +89,7 @@ class TestRun:
 
 class TestTraced:
     async def test_while_it_happens(self, hubs: Callable[[], Hub]) -> None:
-        """Section 12: who watches a hosted run hears of steps, model calls and tools."""
+        """Section 12: a tracer of a hosted run receives steps, model calls and tool calls."""
         hub, traced = hubs(), list[Traced]()
         session = await hub.open_flow(
             Short,
@@ -108,7 +108,7 @@ class TestTraced:
 
 class TestDeps:
     async def test_the_flows_own(self, hubs: Callable[[], Hub]) -> None:
-        """P-159: without a context of its own a run requires what its flow gives."""
+        """P-159: a run without its own context uses the dependencies of its flow."""
 
         async def count(commit: Commit, ctx: Context) -> Notes:
             return Notes(text=f"{ctx.require(list)[0]} files")
@@ -135,7 +135,7 @@ class TestDeps:
 
 class TestGate:
     async def test_rules_hold(self, hubs: Callable[[], Hub]) -> None:
-        """Calls of an agent node pass the nets, which hear how they ended."""
+        """Calls of an agent node are judged by the nets, and their results move the nets."""
         hub = hubs()
         replies = C(deploy={}), C(test={}), C(deploy={}), SUBMIT
         session = await begin(hub, Short, *replies, rules="require test before deploy\n")
@@ -150,7 +150,7 @@ class TestGate:
         assert [r.output for r in bodies(hub, session, CallResult)] == ["all pass", "deployed to staging"]
 
     async def test_approved_in_the_queue(self, hubs: Callable[[], Hub]) -> None:
-        """P-82: a call that the nets want approved waits in the queue, and runs once it is."""
+        """P-82: a call that needs approval waits in the queue and runs once approved."""
         hub = hubs()
         session = await begin(hub, Short, C(deploy={"env": "prod"}), SUBMIT, rules=ASK)
         request = await asked(hub)
@@ -163,7 +163,7 @@ class TestGate:
         assert ran == ["collect", "deploy prod"]
 
     async def test_edited(self, hubs: Callable[[], Hub]) -> None:
-        """P-82: what a person changed is what runs, and the model is told."""
+        """P-82: an edited input runs in place of the model's."""
         hub = hubs()
         session = await begin(hub, Short, C(deploy={"env": "prod"}), SUBMIT, rules=ASK)
         request = await asked(hub)
@@ -172,7 +172,7 @@ class TestGate:
         assert ran == ["collect", "deploy test"]
 
     async def test_denied(self, hubs: Callable[[], Hub]) -> None:
-        """P-82: the reason is the call's result, and the agent goes on."""
+        """P-82: the reason of a denial becomes the call's result, and the agent continues."""
         hub = hubs()
         session = await begin(hub, Short, C(deploy={}), SUBMIT, rules=ASK)
         request = await asked(hub)
@@ -183,7 +183,7 @@ class TestGate:
         assert "not on Friday" in str(said)
 
     async def test_shadow_asks_nobody_for_calls(self, hubs: Callable[[], Hub]) -> None:
-        """In shadow mode calls run, and what would have been asked is recorded; people's steps wait."""
+        """In shadow mode calls run, and the record has what would be asked; suspend nodes still wait."""
         hub = hubs()
         session = await begin(hub, Release, C(deploy={}), SUBMIT, rules=ASK, mode="shadow")
         request = await asked(hub)
@@ -194,7 +194,7 @@ class TestGate:
 
 class TestPeople:
     async def test_typed_answer(self, hubs: Callable[[], Hub]) -> None:
-        """P-81: a suspend node waits in the queue, with the schema of what it wants."""
+        """P-81: a suspend node's request is in the queue with the schema of its answer."""
         hub = hubs()
         session = await begin(hub, Release, SUBMIT)
         request = await asked(hub)
@@ -221,7 +221,7 @@ class TestPeople:
     async def test_an_answer_that_does_not_fit_is_refused(
         self, hubs: Callable[[], Hub], answer: dict | None, problem: str
     ) -> None:
-        """P-81: it names the field, nothing is recorded, and the request stays."""
+        """P-81: the refusal names the field, nothing is recorded and the request stays open."""
         hub = hubs()
         session = await begin(hub, Release, SUBMIT)
         request = await asked(hub)
@@ -232,7 +232,7 @@ class TestPeople:
         assert [a.id for a in await hub.approvals()] == [request.id]
 
     async def test_denied_step_ends_the_run(self, hubs: Callable[[], Hub]) -> None:
-        """The run stands, says who would not, and asks anew when it is resumed."""
+        """The run fails with the name of the denier; resumed, it makes a new request."""
         hub = hubs()
         session = await begin(hub, Release, SUBMIT)
         request = await asked(hub)
@@ -247,7 +247,7 @@ class TestPeople:
         assert (await ended(hub, session)).status == "done"
 
     async def test_a_tool_that_asks(self, hubs: Callable[[], Hub]) -> None:
-        """P-70, P-72: what a person says is the tool's result; the tool does not run again."""
+        """P-70, P-72: the operator's answer is the tool's result; the tool does not run again."""
         hub = hubs()
         session = await begin(hub, Short, C(consult={"about": "the name?"}), SUBMIT)
         request = await asked(hub)
@@ -260,7 +260,7 @@ class TestPeople:
         assert outputs == [("Draft::consult", said), ("consult", said)]
 
     async def test_a_tool_that_asks_is_denied(self, hubs: Callable[[], Hub]) -> None:
-        """A denial is an answer too: the model reads it."""
+        """A denial is passed to the model as the tool's result."""
         hub = hubs()
         session = await begin(hub, Short, C(consult={"about": "?"}), SUBMIT)
         request = await asked(hub)
@@ -273,7 +273,7 @@ class TestPeople:
 
 class TestDeath:
     async def test_what_was_asked_is_asked_again(self, hubs: Callable[[], Hub]) -> None:
-        """P-94: a run that waited for an approval waits for it again, and the call runs once."""
+        """P-94: a resumed run waits for the same approval again, and the call runs once."""
         hub = hubs()
         session = await begin(hub, Short, C(deploy={}), rules=ASK)
         first = await asked(hub)
@@ -287,12 +287,12 @@ class TestDeath:
         assert ran == ["collect", "deploy staging"]
 
     async def test_a_typed_answer_counts_once_given(self, hubs: Callable[[], Hub]) -> None:
-        """An answer that the record has is not asked for again."""
+        """An answer that was recorded before the host died is not requested again."""
         hub = hubs()
         session = await begin(hub, Release, SUBMIT)
         request = await asked(hub)
         hosted = hub._live.hosted(session)
-        hosted.run._request_input = None  # the host dies before it does anything with the answer
+        hosted.run._request_input = None  # the host dies before it uses the answer
         await hub.decide(request.id, approved=True, by="ada", input={"by": "ada"})
         await killed(hub, session)
         hub = hubs()
@@ -302,7 +302,7 @@ class TestDeath:
         assert len(bodies(hub, session, CallResult)) == 1
 
     async def test_an_approved_call_never_runs_twice(self, hubs: Callable[[], Hub]) -> None:
-        """An approved call that runs when its host dies has an unknown outcome, and never runs again."""
+        """An approved call that ran when the host died has an unknown outcome and is not repeated."""
         hub = hubs()
         session = await begin(hub, Short, C(deploy={}), rules=ASK)
         request = await asked(hub)
@@ -326,7 +326,7 @@ class TestDeath:
         assert "unknown" in str(bodies(hub, session, FlowStepped)[-2].output["history"])
 
     async def test_amid_a_list(self, hubs: Callable[[], Hub]) -> None:
-        """Section 12: a flow that works on each item of a list goes on with the item it stood at."""
+        """Section 12: a flow that works on each item of a list resumes at its current item."""
 
         class Commits(BaseModel):
             all: list[Commit]
@@ -359,7 +359,7 @@ class TestDeath:
         await checked(hub, session)
 
     async def test_another_flow_is_refused(self, hubs: Callable[[], Hub]) -> None:
-        """P-97: a run goes on with the graph it was begun with, or not at all."""
+        """P-97: a run can be resumed only with the graph that it began with."""
         hub = hubs()
         session = await begin(hub, Short)
         await ended(hub, session)
@@ -370,7 +370,7 @@ class TestDeath:
 
 class TestStop:
     async def test_a_stopped_run_can_go_on(self, hubs: Callable[[], Hub]) -> None:
-        """What waited leaves the queue; resumed, it is asked anew."""
+        """A stopped run's request leaves the queue, and the resumed run makes it again."""
         hub = hubs()
         session = await begin(hub, Short, C(deploy={}), rules=ASK)
         await asked(hub)

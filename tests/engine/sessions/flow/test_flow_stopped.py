@@ -1,4 +1,4 @@
-"""Which runs of flows only stand: those that somebody stopped or left, or whose host died."""
+"""Flow runs that count as stopped: an operator stopped or left them, or their host died."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ SUBMIT = C(submit={"text": "notes"})
 
 
 def line(hub: Hub, session: str) -> SessionSummary:
-    """The run in a list of recorded sessions."""
+    """Return the run's line in the list of recorded sessions."""
     return open_reader(hub.database).session(session)
 
 
 class TestStopped:
     async def test_by_somebody(self, hubs: Callable[[], Hub]) -> None:
-        """P-94: a run that was stopped stands and has not failed, live and in the history."""
+        """P-94: a stopped run is shown as stopped and not as failed, live and in the history."""
         hub = hubs()
         session = await begin(hub, Release, SUBMIT)
         await asked(hub)
@@ -37,7 +37,7 @@ class TestStopped:
         assert is_stopped(line(hub, session))
 
     async def test_with_its_host(self, hubs: Callable[[], Hub]) -> None:
-        """P-94: nor has one whose console was quit."""
+        """P-94: a run whose host was closed is also shown as stopped."""
         hub = hubs()
         session = await begin(hub, Release, SUBMIT)
         await asked(hub)
@@ -46,7 +46,7 @@ class TestStopped:
         assert session_look(line(hub, session)).word == "stopped"
 
     async def test_a_step_that_failed(self, hubs: Callable[[], Hub]) -> None:
-        """P-56: one whose step failed has, and so has an agent's session whose host died."""
+        """P-56: a run with a failed step counts as failed, and so does an agent's session that died."""
         hub = hubs()
         session = await begin(hub, Short)
         state = await ended(hub, session)

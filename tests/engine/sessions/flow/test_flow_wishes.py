@@ -1,4 +1,4 @@
-"""Tools that want to be approved, in flows: asked about, also where only a run shows which they are."""
+"""Tools with an approval hint in flows, also those that are known only during the run."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KEY = "approve-when-a-tool-asks"
 
 
 def erasing(wishes: bool | Callable[[Mapping[str, object]], bool]) -> Tool:
-    """A tool with these wishes."""
+    """A tool with this approval hint."""
 
     @tool(name="erase", needs_approval=wishes)
     async def erase(files: int = 1) -> str:
@@ -42,7 +42,7 @@ def erasing(wishes: bool | Callable[[Mapping[str, object]], bool]) -> Tool:
 
 
 def flow_of(*tools: Tool, known: Sequence[Tool] = ()) -> type[Flow]:
-    """An agent that gets `tools` only in the run, of which nobody but `known` knows."""
+    """A flow whose agent gets `tools` in the run; only `known` is declared before."""
 
     class Write(AgentNode[Commit, Notes]):
         config = AgentConfig("Write.", URL, known) if known else None
@@ -61,7 +61,7 @@ def flow_of(*tools: Tool, known: Sequence[Tool] = ()) -> type[Flow]:
 class TestChosenInTheRun:
     @pytest.mark.parametrize("approved", [True, False])
     async def test_asks_without_any_rule(self, hubs: Callable[[], Hub], approved: bool) -> None:
-        """P-82: a tool of which only `configure` knows does not run before somebody has approved it."""
+        """P-82: a tool that only `configure` provides does not run before it is approved."""
         hub = hubs()
         session = await begin(hub, flow_of(erasing(True)), C(erase={}), SUBMIT)
         request = await asked(hub)
@@ -74,7 +74,7 @@ class TestChosenInTheRun:
         await checked(hub, session)
 
     async def test_depends_on_the_input(self, hubs: Callable[[], Hub]) -> None:
-        """P-82: a wish that is a function counts where it holds, one that breaks always."""
+        """P-82: a hint that is a function asks if it returns true or raises."""
         hub = hubs()
         flow = flow_of(erasing(lambda args: args["files"] > 1))
         calls = C(erase={"files": 1}), C(erase={}), C(erase={"files": 2})
@@ -86,14 +86,14 @@ class TestChosenInTheRun:
         assert [call.input for call in bodies(hub, session, ApprovalRequested)] == [{}, {"files": 2}]
 
     async def test_others_run_unasked(self, hubs: Callable[[], Hub]) -> None:
-        """A tool without wishes is not asked about beside one that has some."""
+        """A tool without a hint needs no approval beside one that has a hint."""
         hub = hubs()
         session = await begin(hub, flow_of(erasing(True), deploy), C(deploy={}), SUBMIT)
         assert (await ended(hub, session)).status == "done"
         assert (ran, bodies(hub, session, ApprovalRequested)) == (["deploy staging"], [])
 
     async def test_a_rule_suffices(self, hubs: Callable[[], Hub]) -> None:
-        """Where a rule asks for the tool already, one question is asked, and it is the rule's."""
+        """If a rule already asks for the tool, the only request is the rule's."""
         hub = hubs()
         rules = "require human-approval before erase\n"
         session = await begin(hub, flow_of(erasing(True)), C(erase={}), SUBMIT, rules=rules)
@@ -105,7 +105,7 @@ class TestChosenInTheRun:
 
     @pytest.mark.parametrize("known", [True, False])
     async def test_a_rule_for_some_calls(self, hubs: Callable[[], Hub], known: bool) -> None:
-        """Calls that the rule is not about are asked about as the tool wishes, and each only once."""
+        """Calls that the rule does not cover are requested by the hint, and each call only once."""
         hub = hubs()
         erase = erasing(True)
         flow = flow_of(erase, known=[erase] if known else ())
@@ -123,7 +123,7 @@ class TestChosenInTheRun:
         await checked(hub, session)
 
     async def test_another_of_the_same_name(self, hubs: Callable[[], Hub]) -> None:
-        """A tool that `configure` puts in the place of one that is known is asked about as it wishes."""
+        """If `configure` replaces a known tool of the same name, the new tool's hint applies."""
         hub = hubs()
         flow = flow_of(erasing(True), known=[erasing(lambda args: False)])
         session = await begin(hub, flow, C(erase={}), SUBMIT)
@@ -134,7 +134,7 @@ class TestChosenInTheRun:
         assert ran == []
 
     async def test_after_a_restart(self, hubs: Callable[[], Hub]) -> None:
-        """P-94: a host that goes on asks once more what was open, and not what nobody wished for."""
+        """P-94: a resumed run repeats the open request, and asks nothing for tools without hints."""
         flow = flow_of(erasing(True), deploy)
         hub = hubs()
         session = await begin(hub, flow, C(erase={}), rules=ASK)
@@ -157,7 +157,7 @@ class TestChosenInTheRun:
         await checked(hub, session)
 
     async def test_a_run_begun_without(self, hubs: Callable[[], Hub]) -> None:
-        """G-63: a run whose agent has learnt to configure itself since goes on with the net."""
+        """G-63: a run whose agent has since gained `configure` is resumed with the additional net."""
         hub = hubs()
 
         class Write(AgentNode[Commit, Notes]):
@@ -179,7 +179,7 @@ class TestChosenInTheRun:
         assert (KEY in [net.key for net in resumed.nets], resumed.active) == (True, (KEY,))
 
     async def test_in_shadow(self, hubs: Callable[[], Hub]) -> None:
-        """In shadow mode nobody is asked, and the record says that somebody would have been."""
+        """In shadow mode no approval is requested, and the record says that one would have been."""
         hub = hubs()
         session = await begin(hub, flow_of(erasing(True)), C(erase={}), SUBMIT, mode="shadow")
         assert (await ended(hub, session)).status == "done"
@@ -189,7 +189,7 @@ class TestChosenInTheRun:
 
 class TestKnown:
     async def test_two_tools_of_one_name(self, hubs: Callable[[], Hub]) -> None:
-        """Of tools of one name that two agents have, each is asked about as it wishes itself."""
+        """If two agents have tools of the same name, each tool's own hint applies."""
 
         class First(AgentNode[Commit, Notes]):
             config = AgentConfig("", ScriptedModel([C(erase={}), SUBMIT]), [erasing(lambda args: False)])
@@ -209,7 +209,7 @@ class TestKnown:
         assert ran == ["erase 1"]
 
     async def test_a_rule_of_this_name(self, hubs: Callable[[], Hub]) -> None:
-        """A net that rules bring does not stand in for the wishes: its name is refused."""
+        """A rule's net with the reserved name of the hints' net is refused."""
         registry = {KEY: compile_rules(ASK).registry["approve-before-deploy"]}
         with pytest.raises(NetError, match=KEY):
             await hubs().open_flow(flow_of(erasing(True)), Commit(sha="a"), SessionConfig(registry))
