@@ -146,6 +146,7 @@ class SharedHub(ForwardingHub):
                 await self._following
         for each in list(self._acting.values()):
             each.cancel()
+        await self._stop_diverged()  # their ends could not be recorded
         self._journal.hurry()
         if hands_over:
             await asyncio.to_thread(self._journal.hand_over)
