@@ -199,7 +199,7 @@ class TestLaws:
     ) -> None:
         """Law: a deploy needs its own test that succeeded without overlapping an edit.
 
-        he test began after every edit had ended and ended before another one began.
+        The test began after every edit had ended and ended before another one began.
         """
         world = World(SINCE)
         running: list[tuple[str, str, int]] = []

@@ -177,7 +177,7 @@ class TestLaws:
     async def test_no_more_is_ever_spent(self, calls: list[tuple[Any, bool, bool]]) -> None:
         """Law: a call is allowed if and only if its amount fits into the sum since the last audit.
 
-        he fold of the record has the same marking.
+        The fold of the record has the same marking.
         """
         recorder = Recorder(compile_rules("limit pay to 1000 of input.amount per audit").registry)
         left = 1000

@@ -383,7 +383,7 @@ class TestLaws:
     ) -> None:
         """Law: a call is decided as by a gate with the rules without `for` that sees this value alone.
 
-        esults arrive later than calls, and the fold of the record has the same state.
+        Results arrive later than calls, and the fold of the record has the same state.
         """
         whole = Recorder(compile_rules("\n".join(lines)).registry)
         plain = "\n".join(line.partition(" for ")[0] for line in lines)

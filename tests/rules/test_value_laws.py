@@ -56,7 +56,7 @@ async def test_the_record_is_the_gate(
 ) -> None:
     """Law: markings, pending transitions and a backtest with the same rules agree after every call.
 
-    alls overlap, fail, never run, and are edited by their approvers.
+    Calls overlap, fail, never run, and are edited by their approvers.
     """
     rules = compile_rules("\n".join(lines))
     recorder = Recorder(rules.registry, mode=mode)

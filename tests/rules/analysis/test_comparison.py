@@ -162,7 +162,7 @@ class TestBesideEachOther:
     def test_is_said_where_it_may_matter(self, old: str, new: str, said: bool) -> None:
         """Overlapping calls may distinguish such rules, but they are not compared.
 
-        rule that only one set has is at most stricter; the note then appears if nothing else differs.
+        A rule that only one set has is at most stricter; the note then appears if nothing else differs.
         """
         assert (BESIDE in compared(old, new).unknown) is said
         assert (BESIDE in compared(new, old).unknown) is said
@@ -248,7 +248,7 @@ class TestLaws:
     async def test_it_is_what_the_gates_do(self, old: str, new: str) -> None:
         """Law: the comparison finds the shortest sequences that two gates treat differently.
 
-        t is checked for all sequences of up to three calls of which both gates allow all but the last.
+        It is checked for all sequences of up to three calls of which both gates allow all but the last.
         """
         sides = compile_rules(old), compile_rules(new)
         comparison = compare(*sides)

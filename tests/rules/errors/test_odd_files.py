@@ -317,7 +317,7 @@ class TestNoFile:
     def test_as_a_command(self, data: bytes | None, tmp_path: Path) -> None:
         """G-40: `interlock check` as a program ends with code 2 and a message without a traceback.
 
-        ach change runs it with invalid content and with a pipe; `make thorough` adds other contents.
+        Each change runs it with invalid content and with a pipe; `make thorough` adds other contents.
         """
         path = tmp_path / "odd.rules"
         if data is None:

@@ -1,7 +1,7 @@
 """Faulty conditions after `block a when`.
 
-ach has its message and its remedy; « and » enclose the faulty characters, and `→` stands for `write:`
-nd that beginning.
+Each has its message and its remedy; « and » enclose the faulty characters, and `→` stands for `write:`
+and that beginning.
 """
 
 from __future__ import annotations

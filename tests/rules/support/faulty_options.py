@@ -1,7 +1,7 @@
 """Rules with faulty options.
 
-ach has its message and its remedy; « and » enclose the faulty characters, and `→` stands for `write:`
-nd the beginning of an approval.
+Each has its message and its remedy; « and » enclose the faulty characters, and `→` stands for `write:`
+and the beginning of an approval.
 """
 
 from __future__ import annotations

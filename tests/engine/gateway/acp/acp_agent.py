@@ -1,7 +1,7 @@
 """An ACP agent for tests, made with the SDK's agent side: it runs the steps of each prompt in order.
 
- prompt is a JSON list of steps. The file `done.jsonl` in the session's directory records what the agent
-eally did and which answers it got, one per line.
+A prompt is a JSON list of steps. The file `done.jsonl` in the session's directory records what the agent
+really did and which answers it got, one per line.
 """
 
 from __future__ import annotations

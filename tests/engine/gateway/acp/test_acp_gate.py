@@ -1,6 +1,6 @@
 """The gate before an ACP agent: the calls it requests, and those it runs without a request.
 
-ll parts are real.
+All parts are real.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An ACP agent whose behaviour differs from its reports, and how its calls are judged.
 
-ll parts are real.
+All parts are real.
 """
 
 from __future__ import annotations

@@ -168,7 +168,7 @@ class TestAServerThatVanishes:
     async def test_is_noticed_by_the_system(self, tmp_path: Path) -> None:
         """The operating system checks a silent connection and breaks it if the server does not respond.
 
-        tests/crash/test_network.py` drops packets.
+        `tests/crash/test_network.py` drops packets.
         """
         async with served(tmp_path) as server, server.console() as console:
             assert console.link._socket is not None

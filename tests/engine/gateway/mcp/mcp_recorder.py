@@ -1,8 +1,8 @@
 """A server that records its stdin in the file RECORD and writes the content of SAY.
 
-t answers only the gate's own requests of `tools/list`, with the tools in TOOLS, and does not record them.
-fter `"END"` it exits with code 3. With `trap` it exits on SIGTERM only, with code 7; with `child` it
-eaves a child process behind.
+It answers only the gate's own requests of `tools/list`, with the tools in TOOLS, and keeps no record.
+After `"END"` it exits with code 3. With `trap` it exits on SIGTERM only, with code 7; with `child` it
+leaves a child process behind.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """An MCP server made with the official SDK, as a program: over stdio, or over HTTP on the port it prints.
 
-he file that MCP_RAN names records the calls of its tools.
+The file that MCP_RAN names records the calls of its tools.
 """
 
 from __future__ import annotations

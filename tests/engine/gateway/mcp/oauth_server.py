@@ -1,10 +1,10 @@
 """An MCP server that requires OAuth, with its authorization server, as a program on the port it prints.
 
-oth are the official SDK's. Every browser is logged in, unless the file that OAUTH_ORDERS names contains
-deny`. The file that OAUTH_LOG names has a line for each issued or revoked token. With the order
-secret`, clients get a secret. With `closed PORT METHOD`, registration is refused and only the client
-known` exists, with the secret `hush`, a callback on that port and that method of authentication. With
-forget`, tokens are refused until one is renewed; with `refuse`, they are refused and never renewed.
+Both are the official SDK's. Every browser is logged in, unless the file that OAUTH_ORDERS names contains
+`deny`. The file that OAUTH_LOG names has a line for each issued or revoked token. With the order
+`secret`, clients get a secret. With `closed PORT METHOD`, registration is refused and only the client
+`known` exists, with the secret `hush`, a callback on that port and that method of authentication. With
+`forget`, tokens are refused until one is renewed; with `refuse`, they are refused and never renewed.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def sdk_python() -> list[str]:
 def program(server: Served, directory: Path, *before: str, real: bool = False) -> StdioServerParameters:
     """Return the client's configuration: the gate in front of the server, or with the words `before`.
 
-    he gate is a fork, or with `real` a process as users start it.
+    The gate is a fork, or with `real` a process as users start it.
     """
     gate = [sys.executable] if real else python_with(*GATE)
     command = before or ("--", *sdk_python(), str(SERVER))

@@ -427,7 +427,7 @@ class TestNobodyJudges:
     async def test_no_server(self, tmp_path: Path) -> None:
         """Without Interlock's server, calls get a remedy and other messages pass.
 
-        alls work again as soon as the server runs.
+        Calls work again as soon as the server runs.
         """
         async with served(tmp_path) as server:
             port = server.address.port
