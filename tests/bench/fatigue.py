@@ -45,7 +45,7 @@ def measure() -> Iterator[tuple[str, float, str]]:
 
 
 def _look_back(path: Path) -> Iterator[tuple[str, float, str]]:
-    """Measure precedents of a waiting request: the first query reads the journal, later ones new events."""
+    """Measure precedents of a waiting request: the first query reads the journal, others new events."""
     recorded = open_reader(path).since(0, 50)
     body = next(each.body for each in recorded if isinstance(each.body, ApprovalRequested))
     shared = set(ApprovalState.model_fields) & set(ApprovalRequested.model_fields)
