@@ -1,4 +1,4 @@
-"""A server on loopback that answers Claude Code as the API does: calls in one answer, then the end."""
+"""A server on loopback that answers Claude Code like the API: calls in one answer, then the end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ END = {"type": "text", "text": "done"}
 
 
 class AnthropicServer:
-    """Answers with `calls` until a request has results; `requests` are all that it got."""
+    """Answers with `calls` until a request has results; `requests` contains all requests."""
 
     def __init__(self, calls: Sequence[Call], prefix: str) -> None:
         self.blocks = [
@@ -32,7 +32,7 @@ class AnthropicServer:
 
     @contextmanager
     def running(self) -> Iterator[AnthropicServer]:
-        """The server in a thread of its own."""
+        """Run the server in its own thread."""
         thread = threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         try:
@@ -43,7 +43,7 @@ class AnthropicServer:
             self._server.server_close()
 
     def results(self) -> dict[str, str]:
-        """The texts that the model read of each call; of an edit after the result."""
+        """Return the texts that the model read about each call, including a note about an edit."""
         found: dict[str, str] = {}
         texts: list[str] = []
         for request in self.requests:
@@ -110,7 +110,7 @@ def _message(blocks: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _stream(blocks: list[dict[str, Any]]) -> str:
-    """The events of a streamed message."""
+    """Return the events of a streamed message."""
     whole = _message(blocks)
     events: list[dict[str, Any]] = [
         {"type": "message_start", "message": whole | {"content": [], "stop_reason": None}}

@@ -1,7 +1,7 @@
-"""Everything that an adapter has to do, tested through the real framework with a fake model.
+"""The requirements for every adapter, tested through the real framework with a fake model.
 
-A framework's test file gives a `Driver` and subclasses `AdapterContract`; what is its own, such as the
-tools that cannot be seen, it tests beside that.
+The test file of a framework defines a `Driver` and a subclass of `AdapterContract`. It also tests what is
+specific to the framework, such as tools that the gate cannot see.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ limit publish to 1 per session
 """
 
 RULED = create_gate(compile_rules(RULES).registry)
-"""A gate of these rules that nobody answers."""
+"""A gate of these rules without an operator."""
 
 EDITED = {"env": "staging"}
 NOTICE = 'A person changed env from "prod" to "staging" before it ran.'
 
 
 def approving(rules: str, **edited: Any) -> Gate:
-    """A gate of rules whose operator approves each call, with the input `edited` where there is one."""
+    """Return a gate of rules whose operator approves each call, with the input `edited` if given."""
     return create_gate(
         compile_rules(rules).registry,
         confirm=lambda _: ApprovalAnswer(True, input=edited or None),
@@ -66,7 +66,7 @@ class Call:
 
 @dataclass
 class Tools:
-    """Plain functions that note what they ran with; each framework makes its tools of them."""
+    """Plain functions that record their calls; each framework makes its tools of them."""
 
     ran: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
     fails: bool = True
@@ -120,7 +120,7 @@ class Tools:
 
 @dataclass
 class Run:
-    """A run of an agent: texts that the model read, by call, and what is kept where it has paused."""
+    """A run of an agent: the texts that the model read, by call, and the saved state of a paused run."""
 
     outputs: dict[str, str]
     paused: object = None
@@ -128,7 +128,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Setup:
-    """Parts of a run: a fake model makes `calls` in one answer, and then ends."""
+    """The parts of a run; a fake model makes `calls` in one answer and then ends."""
 
     tools: Tools
     gate: Gates
@@ -142,13 +142,13 @@ class Driver(ABC):
 
     pauses = False
     failure = "3 tests failed"
-    """Text that the model reads of a tool that raised."""
+    """Text that the model reads about a tool that raised."""
 
     @abstractmethod
     async def run(self, setup: Setup) -> Run: ...
 
     async def resume(self, setup: Setup, paused: Any) -> Run:
-        """Go on in a new process: all that is left of the earlier run is `paused`."""
+        """Resume in a new process, which has only `paused` from the earlier run."""
         raise NotImplementedError
 
     @abstractmethod
@@ -157,13 +157,13 @@ class Driver(ABC):
 
 @dataclass
 class Operator:
-    """Answers approval requests by tool, once `answers` has one."""
+    """Answers approval requests by tool as soon as `answers` contains the tool."""
 
     answers: dict[str, ApprovalAnswer] = field(default_factory=dict)
     asked: list[str] = field(default_factory=list)
 
     async def confirm(self, request: ApprovalRequest) -> ApprovalAnswer:
-        """Answer a gate in this process, in whatever event loop it asks."""
+        """Answer a gate in this process, in any event loop."""
         self.asked.append(request.tool)
 
         async def answer() -> ApprovalAnswer | None:
@@ -172,7 +172,7 @@ class Operator:
         return await until(answer)
 
     async def decide(self, server: Served) -> None:
-        """Answer a server's requests as long as this runs."""
+        """Answer a server's requests until cancelled."""
         seen: set[str] = set()
         while True:
             for request in await server.hub.approvals():
@@ -190,14 +190,14 @@ class Operator:
 
 @dataclass
 class Place:
-    """A place of the gate. `gates` are fresh ones, as a new process has them."""
+    """A place of the gate. `gates` returns fresh ones, as in a new process."""
 
     operator: Operator
     server: Served | None
     _opened: list[Gates] = field(default_factory=list)
 
     def gates(self, *, rules: str = RULES) -> Gates:
-        """Gates with nothing in memory; in this process, with nothing at all."""
+        """Return gates without any state in memory; without a server they have no state at all."""
         if self.server is None:
             registry = compile_rules(rules).registry
             made = Gates(create_gate(registry, confirm=self.operator.confirm))
@@ -215,7 +215,7 @@ class Place:
 async def place(
     kind: str, directory: Path, policy: ApprovalPolicy | None = None
 ) -> AsyncGenerator[Place]:
-    """A gate `here`, or `at a server`."""
+    """Yield a gate `here` or `at a server`."""
     operator = Operator()
     if kind == "here":
         where = Place(operator, None)
@@ -233,7 +233,7 @@ async def place(
 
 
 async def until_decided(where: Place, call_id: str, session: str = "bot:t1") -> None:
-    """Wait until a call at a server has been approved, and may run."""
+    """Wait until a call at a server is approved."""
     server = where.server
     assert server is not None
 
@@ -246,9 +246,9 @@ async def until_decided(where: Place, call_id: str, session: str = "bot:t1") -> 
 def page_program(
     page: str, directory: Path, monkeypatch: pytest.MonkeyPatch, model: object
 ) -> dict[str, Any]:
-    """Run the programs of an adapter's page with a fake model, and return what they have named.
+    """Run the programs of an adapter's page with a fake model, and return their variables.
 
-    For frameworks that the environment of `test_blocks.py`, which runs the other pages, does not have.
+    It is for frameworks that the environment of `test_blocks.py`, which runs the other pages, lacks.
     """
     names: dict[str, Any] = {"__name__": "page", "model": model}
     blocks = blocks_of(ROOT / "docs" / "how-to" / "adapters" / f"{page}.md")
@@ -272,7 +272,7 @@ class AdapterContract:
 
     @PLACES
     async def test_parallel_calls(self, kind: str, tmp_path: Path) -> None:
-        """Of calls made at once one runs, one is blocked, one runs as edited, and one fails."""
+        """Of four simultaneous calls, one runs, one is blocked, one runs as edited, and one fails."""
         tools = Tools()
         async with place(kind, tmp_path) as where:
             where.operator.answers["deploy"] = ApprovalAnswer(True, input=EDITED)
@@ -294,7 +294,7 @@ class AdapterContract:
 
     @PLACES
     async def test_a_denial_reaches_the_model(self, kind: str, tmp_path: Path) -> None:
-        """The operator's reason is the call's result."""
+        """The result of a denied call contains the operator's reason."""
         tools = Tools()
         async with place(kind, tmp_path) as where:
             where.operator.answers["deploy"] = ApprovalAnswer(False, reason="not on a Friday")
@@ -305,7 +305,7 @@ class AdapterContract:
 
     @PLACES
     async def test_a_thread_keeps_its_nets(self, kind: str, tmp_path: Path) -> None:
-        """A later run of the thread goes on with its state; another thread has its own."""
+        """A later run of the thread continues with its state; another thread has its own state."""
         tools = Tools(fails=False)
         async with place(kind, tmp_path) as where:
             gates = where.gates()
@@ -317,7 +317,7 @@ class AdapterContract:
         assert tools.names() == ["release", "test"]
 
     async def test_a_restarted_program_finds_its_nets(self, tmp_path: Path) -> None:
-        """A thread whose session is at a server goes on with its state in another process."""
+        """A thread with a session at a server continues with its state in another process."""
         tools = Tools(fails=False)
         async with place("at a server", tmp_path) as where:
             await self.driver.run(Setup(tools, where.gates(), [Call("c1", "test")]))
@@ -326,7 +326,7 @@ class AdapterContract:
 
     @PLACES
     async def test_a_failure_opens_nothing(self, kind: str, tmp_path: Path) -> None:
-        """The nets hear of a failed call as failed, though the framework has made a text of its error."""
+        """A failed call counts as failed although the framework turns its error into a text."""
         tools = Tools()
         async with place(kind, tmp_path) as where:
             gates = where.gates()
@@ -336,7 +336,7 @@ class AdapterContract:
         assert tools.names() == ["test"]
 
     async def test_results_are_of_allowed_calls(self, tmp_path: Path) -> None:
-        """The record has a result of each call that ran, with how it ended, and none of a blocked one."""
+        """The record has a result with the outcome for each call that ran, and for no other."""
         async with place("at a server", tmp_path) as where:
             assert where.server is not None
             calls = [
@@ -354,7 +354,7 @@ class AdapterContract:
         assert "3 tests failed" in (state.calls["c3"].output or "")
 
     async def test_no_server(self, tmp_path: Path) -> None:
-        """Nothing runs while the gate does not answer, and the model reads why."""
+        """Without a server no tool runs, and the model reads the reason."""
         async with served(tmp_path) as server:
             url, token = server.url, server.agent
         gates, tools = Gates(url, token=token, patience=0.0), Tools()
@@ -364,7 +364,7 @@ class AdapterContract:
         assert "blocked" in run.outputs["c1"]
 
     async def test_a_gate_that_raises(self) -> None:
-        """An exception of the gate itself blocks."""
+        """An exception in the gate blocks the call."""
         tools = Tools()
         gate = create_gate(compile_rules(RULES).registry)
 
@@ -379,9 +379,9 @@ class AdapterContract:
         assert "blocked" in run.outputs["c1"]
 
     async def test_a_call_waits_across_a_restart(self, tmp_path: Path) -> None:
-        """A run stops while its call waits; gone on with elsewhere, it gets the answer given meanwhile.
+        """A run pauses while its call waits; resumed elsewhere, it gets the approval given in between.
 
-        The server was started again by then. Nothing runs twice, and the operator is asked once at each.
+        The server has restarted by then. The call runs once, and each server asks the operator once.
         """
         if not self.driver.pauses:
             pytest.skip("this framework cannot pause")
@@ -410,7 +410,7 @@ class AdapterContract:
 
     @PLACES
     async def test_coverage(self, kind: str, tmp_path: Path) -> None:
-        """The probe is blocked, and the report names the tools that the gate sees."""
+        """The probe is blocked, and the report names the gated tools."""
         async with place(kind, tmp_path) as where:
             found = await self.driver.coverage(Tools(), where.gates())
         assert {"lookup", "rm", "deploy"} <= set(found.gated)

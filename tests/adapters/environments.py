@@ -1,9 +1,9 @@
-"""Every adapter's tests with its real framework, each in an environment of its own.
+"""Every adapter's tests with its real framework, in a separate environment for each.
 
     python -m tests.adapters.environments [NAME ...]
 
-The frameworks do not go together, nor all of them with the console. The environments are in
-`.venv-adapters`; changed requirements renew them, in the newest versions that the extras allow.
+The frameworks conflict with each other, and some with the console. The environments are in
+`.venv-adapters`. Changed requirements renew them, with the newest versions that the extras allow.
 Versions that pass are written to the table of adapters.
 """
 
@@ -23,7 +23,7 @@ FOLDER = ROOT / ".venv-adapters"
 TESTING = ("hypothesis", "pytest", "pytest-asyncio", "pytest-timeout")
 """Packages of `dev` that the tests need."""
 FAKES = {"autogen": ("autogen-ext",), "ag2": ("ag-ui-protocol>=1.0,<2",)}
-"""Packages with a framework's fake model, or with what it is served by."""
+"""Packages with a framework's fake model, or with the protocol that serves it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """A virtual environment with Interlock, one framework and what tests need."""
+    """A virtual environment with Interlock, one framework and the packages for its tests."""
 
     row: Row
 
@@ -61,14 +61,14 @@ class Environment:
         return self.folder / "bin" / "python"
 
     def make(self) -> None:
-        """Install what the environment has to have, unless it has. Raises `CalledProcessError`."""
+        """Install the environment's packages unless they are installed. Raises `CalledProcessError`."""
         known = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
         extras = known["project"]["optional-dependencies"]
         testing = [each for each in extras["dev"] if each.startswith(TESTING)]
         framework = [*extras[self.row.page], *FAKES.get(self.row.page, ())]
         steps = [["--editable", str(ROOT), *testing, *framework]]
         if self.row.page in known["tool"]["interlock-gate"]["alone"]:
-            # Its requirements win over those of the console, which its tests do without.
+            # Its requirements override those of the console, which its tests do not need.
             steps = [["--editable", str(ROOT), *testing], framework]
         requirements = (*known["project"]["dependencies"], *(each for step in steps for each in step))
         stamp, wanted = self.folder / "made", "\n".join(requirements)
@@ -83,7 +83,7 @@ class Environment:
         stamp.write_text(wanted, "utf-8")
 
     def test(self) -> Result:
-        """Run the adapter's tests. A file that cannot be imported counts as one that failed."""
+        """Run the adapter's tests. A file that cannot be imported counts as one failure."""
         report, begun = self.folder / "report.xml", time.monotonic()
         report.unlink(missing_ok=True)
         name = f"test_{self.row.page.replace('-', '_')}.py"
@@ -100,14 +100,14 @@ class Environment:
         return Result(self.row, self.version(), tests - failed - skipped, failed, skipped, seconds)
 
     def version(self) -> str:
-        """The version of the framework that is installed."""
+        """Return the installed version of the framework."""
         ask = "import sys; from importlib.metadata import version; print(version(sys.argv[1]))"
         asked = [self.python, "-c", ask, self.row.distribution]
         return subprocess.run(asked, capture_output=True, text=True, check=False).stdout.strip()
 
 
 def main(names: list[str]) -> int:
-    """Test the adapters of these names, or all. Returns 1 where one is not installed, or fails."""
+    """Test the named adapters, or all. Returns 1 if one is not installed or fails."""
     pages = [row.page for row in ROWS]
     if unknown := [name for name in names if name not in pages]:
         print(f"No adapter is called {', '.join(unknown)}, expected some of {', '.join(pages)}")

@@ -1,4 +1,4 @@
-"""Fake models of the frameworks, for the programs of their pages: each calls `deploy`, and then ends."""
+"""Fake models of the frameworks for the programs of their pages: each calls `deploy` and then ends."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ GIVEN = {"env": "prod"}
 
 
 def openai_agents() -> object:
-    """The scripted model that the SDK comes with."""
+    """Return the SDK's own scripted model."""
     from agents.testing import ScriptedModel, assistant_message, function_call
 
     return ScriptedModel([[function_call("deploy", GIVEN, call_id="c1")], [assistant_message("done")]])
 
 
 def pydantic_ai() -> object:
-    """A function model."""
+    """Return a function model."""
     from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
     from pydantic_ai.models.function import FunctionModel
 
@@ -28,7 +28,7 @@ def pydantic_ai() -> object:
 
 
 def langchain() -> object:
-    """A fake chat model that takes tools."""
+    """Return a fake chat model that accepts tools."""
     from langchain_core.language_models.fake_chat_models import GenericFakeChatModel
     from langchain_core.messages import AIMessage, ToolCall
 
@@ -41,7 +41,7 @@ def langchain() -> object:
 
 
 def smolagents() -> object:
-    """A model that writes code."""
+    """Return a model that writes code."""
     from smolagents.models import ChatMessage, MessageRole, Model
 
     class FakeModel(Model):
@@ -54,7 +54,7 @@ def smolagents() -> object:
 
 
 def google_adk() -> object:
-    """A model class of ADK."""
+    """Return a model of ADK's class."""
     from google.adk.models.base_llm import BaseLlm
     from google.adk.models.llm_response import LlmResponse
     from google.genai import types
@@ -71,7 +71,7 @@ def google_adk() -> object:
 
 
 def ag2() -> object:
-    """The configuration of the test client that comes with it."""
+    """Return the configuration of AG2's own test client."""
     from ag2.events import ToolCallEvent
     from ag2.testing import TestConfig
 
@@ -80,7 +80,7 @@ def ag2() -> object:
 
 
 def strands() -> object:
-    """A model class of Strands."""
+    """Return a model of the class of Strands."""
     from strands.models import Model
 
     class FakeModel(Model):
@@ -118,5 +118,5 @@ MODELS: dict[str, Callable[[], object]] = {
 
 
 def fake_model(page: str) -> object:
-    """The model of a page in docs/how-to/adapters. Raises `KeyError` for one that has none."""
+    """Return the model of a page in docs/how-to/adapters. Raises `KeyError` for a page without one."""
     return MODELS[page]()

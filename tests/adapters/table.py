@@ -2,7 +2,7 @@
 
     python -m tests.adapters.table
 
-What a row says is what the tests of its framework show; `test_table.py` holds the page to it.
+The tests of each framework establish the contents of its row; `test_table.py` compares the page.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Row:
 
     @property
     def lines(self) -> int:
-        """Lines of the page's first program that name what it imports from Interlock to gate an agent."""
+        """Number of lines in the page's first program that name Interlock's objects for the gate."""
         from ..docs.blocks import blocks_of
 
         page = ROOT / "docs" / "how-to" / "adapters" / f"{self.page}.md"
@@ -67,7 +67,7 @@ class Row:
         return sum(any(name in line for name in names) for line in program.splitlines())
 
     def line(self, version: str) -> str:
-        """The row, of a framework that was tested in this version."""
+        """Return the row for a framework that was tested in this version."""
         cells = (
             f"[{self.title}](../how-to/adapters/{self.page}.md)",
             version,
@@ -185,7 +185,7 @@ ROWS = (
 
 
 def written_versions() -> dict[str, str]:
-    """The versions on the page, by the title of their row."""
+    """Return the versions on the page, by the title of their row."""
     if not PAGE.exists():
         return {}
     rows = (line.split(" | ") for line in PAGE.read_text("utf-8").splitlines() if line.startswith("| ["))
@@ -193,7 +193,7 @@ def written_versions() -> dict[str, str]:
 
 
 def installed(distribution: str) -> str | None:
-    """The installed version of a distribution."""
+    """Return the installed version of a distribution, if any."""
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
@@ -201,7 +201,7 @@ def installed(distribution: str) -> str | None:
 
 
 def text(versions: dict[str, str]) -> str:
-    """The page, with the versions that frameworks were tested in, by title."""
+    """Return the page with the tested versions, by title."""
     return HEAD + "".join(f"{row.line(versions[row.title])}\n" for row in ROWS)
 
 

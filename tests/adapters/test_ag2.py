@@ -1,4 +1,4 @@
-"""The adapter for AG2, with its own scripted model."""
+"""The adapter for AG2, with AG2's scripted model."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from .contract import (
 
 
 def config_of(*answers: Sequence[Call] | str) -> TestConfig:
-    """A model that answers with calls or a text, one answer after the other."""
+    """Return a model that answers with calls or a text, one answer after the other."""
     made: list[Any] = [
         each
         if isinstance(each, str)
@@ -77,21 +77,21 @@ async def results_of(stream: MemoryStream) -> dict[str, str]:
 
 
 async def restored(kept: object) -> MemoryStream:
-    """A stream with what was kept of an earlier one."""
+    """Return a stream with the saved history of an earlier one."""
     stream = MemoryStream()
     await stream.history.replace(deserialize_value(json.loads(str(kept))))
     return stream
 
 
 async def run_of(stream: MemoryStream, reply: Any) -> Run:
-    """A turn; if it has stopped, with its history."""
+    """Return a turn, with its history if it has stopped."""
     events = list(await stream.history.get_events())
     kept = json.dumps(serialize_value(events)) if reply.response.tool_calls else None
     return Run(await results_of(stream), kept)
 
 
 class Ag2Driver(Driver):
-    """An agent; what is kept of a turn that has stopped is the history of its stream, as text."""
+    """An agent; the saved state of a stopped turn is the history of its stream, as text."""
 
     pauses = True
 
@@ -125,7 +125,7 @@ PUBLISH = [Call("c1", "publish")]
 
 class TestSessions:
     async def test_a_conversation(self) -> None:
-        """Turns on one stream are one session, on another one another."""
+        """Turns on one stream belong to one session, and another stream has another session."""
         tools = Tools()
         agent = gate_agent(agent_of(tools.functions()), RULED)
         stream = MemoryStream()
@@ -135,7 +135,7 @@ class TestSessions:
 
     @pytest.mark.slow
     async def test_a_reply_that_goes_on(self) -> None:
-        """It is of the session of its conversation."""
+        """A continued reply belongs to the session of its conversation."""
         tools = Tools()
         agent = gate_agent(agent_of(tools.functions(), PUBLISH, "done", PUBLISH), RULED)
         reply = await agent.ask("go")
@@ -144,7 +144,7 @@ class TestSessions:
 
     @pytest.mark.slow
     async def test_an_agent_that_is_a_tool(self) -> None:
-        """To run it is a call, and its own calls are of the same session."""
+        """Running an agent as a tool is a call, and the agent's own calls belong to the same session."""
         tools = Tools(fails=False)
         below = agent_of(tools.functions(), [Call("b1", "release"), *RM], name="below")
         calls = [Call("c1", "test")], [Call("c2", "task_below", {"objective": "release"})]
@@ -160,7 +160,7 @@ class TestSessions:
 
 class TestOtherGates:
     async def test_a_tool_that_runs_an_agent(self) -> None:
-        """An agent with a gate of its own is judged by that, whoever runs it."""
+        """An agent with its own gate is judged by that gate, also within another agent's tool."""
         tools = Tools()
         below = gate_agent(agent_of(tools.functions(), RM, name="below"), RULED)
 
@@ -190,7 +190,7 @@ async def change(call_next: Any, event: Any, context: Any) -> Any:
 class TestMiddleware:
     @pytest.mark.parametrize("where", ["agent", "ask", "tool", "toolkit"])
     async def test_that_changes_a_call(self, where: str) -> None:
-        """The gate judges what it has made of it, wherever it stands."""
+        """The gate judges the changed arguments, for middleware at any place."""
         tools, asked = Tools(), []
 
         def confirm(request: Any) -> ApprovalAnswer:
@@ -213,7 +213,7 @@ class TestMiddleware:
         assert "Tool 'deploy' blocked" in found["c1"]
 
     async def test_that_tries_again(self) -> None:
-        """A call that its tool's middleware makes twice is asked about twice."""
+        """A call that middleware repeats is judged twice."""
 
         async def twice(call_next: Any, event: Any, context: Any) -> Any:
             await call_next(event, context)
@@ -226,7 +226,7 @@ class TestMiddleware:
         assert "blocked" in found["c1"]
 
     async def test_that_changes_a_call_while_it_waits(self) -> None:
-        """A call runs as it was approved, whoever has the event and changes its arguments meanwhile."""
+        """A call runs with the approved arguments although its event changes while it waits."""
         kept: list[Any] = []
 
         async def keep(call_next: Any, event: Any, context: Any) -> Any:
@@ -246,7 +246,7 @@ class TestMiddleware:
 
 class TestCalls:
     async def test_tools_of_one_turn(self) -> None:
-        """They pass the gate as well."""
+        """Tools that are passed for one turn are gated."""
         tools = Tools()
         agent = gate_agent(agent_of([], RM), RULED)
         found = await outputs_of(agent, tools=[tool(each) for each in tools.functions()])
@@ -255,7 +255,7 @@ class TestCalls:
 
     @pytest.mark.parametrize("arguments", ["[1]", "{", '"x"'])
     async def test_arguments_that_are_no_object(self, arguments: str) -> None:
-        """The tool does not run."""
+        """A call whose arguments are no object is blocked."""
         tools = Tools()
         agent = agent_of(tools.functions())
         config = TestConfig(
@@ -266,7 +266,7 @@ class TestCalls:
         assert "Tool 'test' blocked" in found["c1"]
 
     async def test_an_edit_of_a_value(self) -> None:
-        """A result that is no text keeps its value, and the edit follows."""
+        """A structured result keeps its value, and the note about the edit follows it."""
 
         @tool
         def deploy(env: str) -> dict[str, str]:
@@ -281,14 +281,14 @@ class TestCalls:
         assert NOTICE in found["c1"]
 
     async def test_an_edit_that_does_not_fit(self) -> None:
-        """An input that the tool does not take is not run."""
+        """A tool does not run with an edited input that does not fit."""
         tools = Tools()
         agent = agent_of(tools.functions(), [Call("c1", "deploy", {"env": "prod"})])
         await outputs_of(gate_agent(agent, approving(RULES, env=["a"])))
         assert tools.ran == []
 
     async def test_a_tool_that_is_cut_off(self) -> None:
-        """Its outcome is unknown, which opens nothing."""
+        """A cancelled call has an unknown outcome, which unlocks nothing."""
         begun, gates, tools = asyncio.Event(), Gates(RULED), Tools()
 
         @tool
@@ -315,7 +315,7 @@ LOOKUP = Call("c2", "lookup", {"text": "a"})
 
 class TestPauses:
     async def stopped(self, agent: Agent, gates: Gates, **how: Any) -> MemoryStream:
-        """The stream of a turn that has stopped."""
+        """Run a turn until it stops, and return its stream."""
         stream = MemoryStream()
         gate_agent(agent, gates, thread="t1", pause_after=0.0)
         run = await run_of(stream, await agent.ask("go", stream=stream, **how))
@@ -323,7 +323,7 @@ class TestPauses:
         return await restored(run.paused)
 
     async def go_on(self, agent: Agent, gates: Gates, stream: MemoryStream) -> dict[str, str]:
-        """The results of a turn that goes on."""
+        """Resume a turn and return its results."""
         gate_agent(agent, gates, thread="t1", pause_after=5.0)
         events = await ask_again(agent, stream)
         assert events is not None
@@ -332,7 +332,7 @@ class TestPauses:
 
     @pytest.mark.slow
     async def test_what_the_model_reads(self, tmp_path: Path) -> None:
-        """The results of all calls of its answer at once, in their order, and no call twice."""
+        """The model reads the results of all calls of its answer in order, and each call runs once."""
         tools = Tools()
         async with place("at a server", tmp_path) as where:
             agent = agent_of(tools.functions(), [DEPLOY, LOOKUP])
@@ -349,7 +349,7 @@ class TestPauses:
 
     @pytest.mark.slow
     async def test_two_that_wait(self, tmp_path: Path) -> None:
-        """A turn goes on when all of its calls are decided; a denied one does not run."""
+        """A turn resumes when all of its calls are decided, and a denied call does not run."""
         tools, calls = Tools(), [DEPLOY, Call("c2", "push", {"branch": "main"})]
         async with place("at a server", tmp_path) as where:
             stream = await self.stopped(agent_of(tools.functions(), calls), where.gates())
@@ -365,7 +365,7 @@ class TestPauses:
     @pytest.mark.slow
     @pytest.mark.parametrize("later", ["c1", "c2"])
     async def test_a_later_call_that_waits(self, later: str, tmp_path: Path) -> None:
-        """A turn that stops again makes only the calls again that wait by then, also of the same id."""
+        """A turn that stops again resumes with the new waiting call only, even under the same id."""
         tools, push = Tools(), [Call(later, "push", {"branch": "main"})]
         async with place("at a server", tmp_path) as where:
             stream = await self.stopped(agent_of(tools.functions(), [DEPLOY]), where.gates())
@@ -387,7 +387,7 @@ class TestPauses:
 
     @pytest.mark.slow
     async def test_middleware_that_changes_a_call(self, tmp_path: Path) -> None:
-        """The same call is asked about again, as the middleware has made it, and asked about once."""
+        """A call that middleware changes is requested once, in its changed form."""
         tools = Tools()
 
         def agent(*answers: Sequence[Call]) -> Agent:
@@ -403,7 +403,7 @@ class TestPauses:
 
     @pytest.mark.slow
     async def test_arguments_changed_in_what_was_kept(self, tmp_path: Path) -> None:
-        """An approval is for the call as it was asked: another one does not run by it."""
+        """An approval does not cover a call that was changed in the saved history."""
         tools = Tools()
         async with place("at a server", tmp_path) as where:
             stream = await self.stopped(agent_of(tools.functions(), [DEPLOY]), where.gates())
@@ -417,7 +417,7 @@ class TestPauses:
         assert tools.ran == []
 
     async def test_an_agent_that_is_a_tool(self, tmp_path: Path) -> None:
-        """Its turn does not stop, as nobody would go on with it: its call waits where it is."""
+        """The turn of an agent that is a tool does not stop, because nobody would resume it."""
         tools, stream = Tools(), MemoryStream()
         below = agent_of(tools.functions(), [DEPLOY], name="below")
         above = agent_of(
@@ -434,7 +434,7 @@ class TestPauses:
         assert reply.body == "done"
 
     async def test_beside_a_client_s_tools(self, tmp_path: Path) -> None:
-        """A call waits where it is: the client would be asked for it with its own calls."""
+        """A turn with a client's tools does not stop; otherwise the client would get the waiting call."""
         tools = Tools()
         agent = agent_of([*tools.functions(), CLIENT], [DEPLOY])
         async with place("at a server", tmp_path) as where:
@@ -447,7 +447,7 @@ class TestPauses:
         assert tools.names() == ["deploy"]
 
     async def test_a_turn_that_has_not_stopped(self) -> None:
-        """There is nothing to go on with; and an agent without a gate has nobody to ask."""
+        """A turn that has not stopped has nothing to resume, and an agent without a gate is an error."""
         agent, stream = gate_agent(agent_of([]), RULED, pause_after=0.0), MemoryStream()
         assert await ask_again(agent, stream) is None
         await agent.ask("go", stream=stream)
@@ -458,7 +458,7 @@ class TestPauses:
 
 class TestServed:
     async def test_over_ag_ui(self) -> None:
-        """No client is asked to run a call that waits: it waits where it is, and runs once approved."""
+        """The client is not asked to run a waiting call, which runs once after its approval."""
         pytest.importorskip("ag_ui", reason="pip install 'ag2[ag-ui]'")
         from ag2.ag_ui import AGUIStream
         from ag_ui.core import RunAgentInput, UserMessage
@@ -502,7 +502,7 @@ class TestServed:
 
 
 class Own:
-    """A tool of a class that knows nothing of middleware."""
+    """A tool of a class without support for middleware."""
 
     name = "own"
     declared_in_code = True
@@ -526,7 +526,7 @@ class TestUnseenTools:
         ],
     )
     async def test_are_refused(self, made: Any, name: str) -> None:
-        """They are refused by name, unless they are named."""
+        """Tools that the gate cannot see are refused by name unless `passthrough` names them."""
         with pytest.raises(UnseenToolError) as refused:
             gate_agent(agent_of([made]), RULED)
         names = tuple(refused.value.unseen)
@@ -535,25 +535,25 @@ class TestUnseenTools:
         assert tuple(found.unseen) == names
 
     def test_classes_of_one_s_own(self) -> None:
-        """Nobody knows whether they let a gate judge their calls."""
+        """A tool of an unknown class is refused, because it may run without the gate."""
         agent = agent_of([])
         agent._additional_tools.append(Own())  # type: ignore[arg-type]
         with pytest.raises(UnseenToolError, match="'own': its class decides itself how it runs"):
             gate_agent(agent, RULED)
 
     def test_subtasks(self) -> None:
-        """Their agents are made without a gate."""
+        """Subtasks are refused, because their agents have no gate."""
         with pytest.raises(UnseenToolError, match="'run_subtask': it runs agents of its own"):
             gate_agent(agent_of([], tasks=TaskConfig()), RULED)
 
     async def test_those_of_one_turn(self) -> None:
-        """They end the turn before a model is asked."""
+        """An unseen tool that is passed for one turn ends the turn before the model is asked."""
         agent = gate_agent(agent_of([]), RULED)
         with pytest.raises(UnseenToolError, match="'web_search'"):
             await agent.ask("go", tools=[WebSearchTool()])
 
     async def test_no_gate(self) -> None:
-        """The probe needs one, and runs where it is not asked."""
+        """The probe raises an error without a gate, and if it runs."""
         with pytest.raises(TypeError, match="has no gate"):
             await check_coverage(agent_of([]))
         agent = gate_agent(agent_of([]), RULED)
@@ -563,7 +563,7 @@ class TestUnseenTools:
             await check_coverage(agent)
 
     def test_two_gates(self) -> None:
-        """An agent passes one gate."""
+        """A second gate for an agent is refused."""
         agent = gate_agent(agent_of([]), RULED)
         with pytest.raises(ValueError, match="'bot' has a gate already"):
             gate_agent(agent, RULED)

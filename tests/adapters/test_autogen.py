@@ -1,4 +1,4 @@
-"""The adapter for AutoGen, with its own replaying model client."""
+"""The adapter for AutoGen, with AutoGen's replaying model client."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ INFO = ModelInfo(
 
 
 def client_of(*answers: Sequence[Call] | str) -> ReplayChatCompletionClient:
-    """A client that answers with calls or a text, one answer after the other."""
+    """Return a client that answers with calls or a text, one answer after the other."""
     made: list[Any] = [
         each
         if isinstance(each, str)
@@ -107,7 +107,7 @@ RM = [Call("c1", "rm", {"path": "/"})]
 
 class TestCalls:
     async def test_an_agent_is_a_session(self) -> None:
-        """Later runs of the same object go on with its nets; another one has its own."""
+        """Later runs of an agent continue with its nets, and another agent has its own."""
         tools = Tools()
         publish = [Call("c1", "publish")]
         agent = gate_agent(agent_of(tools, publish, "done", publish), RULED)
@@ -118,7 +118,7 @@ class TestCalls:
         assert tools.names() == ["publish", "publish"]
 
     async def test_arguments_that_change_while_the_gate_decides(self) -> None:
-        """A call runs as it was approved, whatever the caller does with its arguments."""
+        """A call runs with the approved arguments although the caller changes them in between."""
         tools, given = Tools(), {"env": "test"}
 
         def confirm(_: object) -> ApprovalAnswer:
@@ -131,7 +131,7 @@ class TestCalls:
         assert tools.ran == [("deploy", {"env": "test"})]
 
     async def test_what_a_schema_makes_of_arguments(self) -> None:
-        """The gate judges the values that the tool runs with."""
+        """The gate judges the values with which the tool runs."""
         ran, asked = [], []
 
         def scale(count: int = 3) -> str:
@@ -150,14 +150,14 @@ class TestCalls:
         assert sorted(asked, key=str) == [{"count": 3}, {"count": 5}]
 
     async def test_arguments_that_do_not_fit(self) -> None:
-        """Nobody is asked about a call that its tool would not take."""
+        """A call with arguments that do not fit is refused without a request."""
         tools = Tools()
         found = await outputs_of(gate_agent(agent_of(tools, [Call("c1", "deploy")]), RULED))
         assert tools.ran == []
         assert "its arguments do not fit" in found["c1"]
 
     async def test_an_edit_that_does_not_fit(self) -> None:
-        """An input that the tool does not take is not run, and the model reads why."""
+        """A tool does not run with an edited input that does not fit, and the model reads the reason."""
         tools = Tools()
         gate = approving(RULES, env=["a"])
         found = await outputs_of(gate_agent(agent_of(tools, [Call("c1", "deploy", {"env": "b"})]), gate))
@@ -165,7 +165,7 @@ class TestCalls:
         assert "valid string" in found["c1"]
 
     async def test_a_run_that_is_cancelled(self) -> None:
-        """A call that waits is withdrawn with its run, and does not run."""
+        """A waiting call is withdrawn with its cancelled run, and does not run."""
         asked, withdrawn, tools, token = asyncio.Event(), asyncio.Event(), Tools(), CancellationToken()
 
         async def confirm(_: Any) -> ApprovalAnswer:
@@ -185,7 +185,7 @@ class TestCalls:
         assert tools.ran == []
 
     async def test_a_tool_that_is_cut_off(self) -> None:
-        """Its outcome is unknown, which opens nothing."""
+        """A cancelled call has an unknown outcome, which unlocks nothing."""
         begun, gates, tools, token = asyncio.Event(), Gates(RULED), Tools(), CancellationToken()
 
         async def test() -> str:
@@ -204,7 +204,7 @@ class TestCalls:
         assert "blocked" in (await outputs_of(release))["c2"]
 
     async def test_a_workbench_of_one_s_own(self) -> None:
-        """A workbench alone passes the gate as well, and does so without an id of the call."""
+        """A workbench without an agent is gated, also without a call id."""
         tools = Tools()
         made = agent_of(tools)._workbench[0]
         assert isinstance(made, StaticWorkbench)
@@ -217,7 +217,7 @@ class TestCalls:
 
 class TestTeams:
     async def test_a_team(self) -> None:
-        """All of its agents are of one session, agents among their tools too."""
+        """All agents of a team belong to one session, including agents that are tools."""
         tools = Tools(fails=False)
         below = agent_of(tools, [Call("b1", "test")], name="below")
         above = agent_of(
@@ -232,7 +232,7 @@ class TestTeams:
         assert {"below", "rm"} <= set(coverage.gated)
 
     async def test_an_agent_that_is_a_tool(self) -> None:
-        """A rule for the call keeps it from running."""
+        """A rule about the call blocks an agent that is a tool."""
         tools = Tools()
         below = agent_of(tools, [Call("b1", "lookup", {"text": "a"})], name="below")
         above = agent_of(tools, [Call("a1", "below", {"task": "x"})], made=[AgentTool(below)])
@@ -240,7 +240,7 @@ class TestTeams:
         assert tools.ran == []
 
     async def handed_over(self, gate: Any, *calls: Call) -> dict[str, str]:
-        """The results of calls in a team whose first agent hands over to the second."""
+        """Run a team whose first agent hands over to the second, and return the results of its calls."""
         tools = Tools()
         first = agent_of(tools, calls, name="first", handoffs=["second"])
         second = agent_of(tools, [Call("s1", "lookup", {"text": "a"})], name="second")
@@ -250,7 +250,7 @@ class TestTeams:
         return await outputs_of(team)
 
     async def test_a_handoff(self) -> None:
-        """It is a call, and runs in the session of the team."""
+        """A handoff is a call, and the second agent runs in the session of the team."""
         asked: list[str] = []
         registry = compile_rules("require human-approval before transfer_to_second").registry
         gate = create_gate(registry, confirm=lambda r: asked.append(r.tool) or ApprovalAnswer(True))
@@ -259,14 +259,14 @@ class TestTeams:
         assert "found a" in found["s1"]
 
     async def test_a_handoff_that_is_blocked(self) -> None:
-        """The agent that it names does not run, and the one that made it reads why."""
+        """After a blocked handoff the second agent does not run, and the first one reads the reason."""
         ruled = approving("block transfer_to_second")
         found = await self.handed_over(ruled, Call("h1", "transfer_to_second"))
         assert list(found) == ["h1"]
         assert "Tool 'transfer_to_second' blocked" in found["h1"]
 
     async def test_a_handoff_beside_other_calls(self) -> None:
-        """Of two alike one is made; calls beside it run."""
+        """Of two equal handoffs one is made, and other calls beside them run."""
         ruled = approving("limit transfer_to_second to 1 per session")
         calls = [Call(name, "transfer_to_second") for name in ("h1", "h2")]
         found = await self.handed_over(ruled, *calls, Call("c1", "lookup", {"text": "b"}))
@@ -275,7 +275,7 @@ class TestTeams:
         assert sorted("blocked" in found[name] for name in ("h1", "h2")) == [False, True]
 
     async def test_an_agent_of_its_own(self) -> None:
-        """One that acts by its own code is refused by name, also in a team."""
+        """An agent that acts through its own code is refused by name, also in a team."""
 
         class Own(BaseChatAgent):
             produced_message_types = (TextMessage,)
@@ -293,7 +293,7 @@ class TestTeams:
         assert list(found.unseen) == ["own"]
 
     async def test_two_gates(self) -> None:
-        """An agent passes one gate."""
+        """A second gate for an agent is refused."""
         agent = gate_agent(agent_of(Tools()), RULED)
         with pytest.raises(ValueError, match="'bot' has a gate already"):
             gate_agent(agent, RULED)
@@ -302,7 +302,7 @@ class TestTeams:
             gate_agent(bare, RULED)
 
     async def test_a_team_with_one_that_has_a_gate(self) -> None:
-        """None of its agents gets a gate, so that it can be given one when that is mended."""
+        """If a team contains a gated agent, none of the others gets a gate."""
         other = agent_of(Tools(), name="other")
         team = RoundRobinGroupChat([other, gate_agent(agent_of(Tools()), RULED)])
         with pytest.raises(ValueError, match="'bot' has a gate already"):
@@ -310,7 +310,7 @@ class TestTeams:
         gate_agent(other, RULED)
 
     async def test_no_gate(self) -> None:
-        """The probe needs one."""
+        """The probe raises an error without a gate."""
         with pytest.raises(TypeError, match="has no gate"):
             await check_coverage(agent_of(Tools()))
         team = RoundRobinGroupChat([agent_of(Tools())])
@@ -322,9 +322,9 @@ class TestTeams:
 
 class TestPauses:
     async def test_a_run_is_not_gone_on_with(self) -> None:
-        """AutoGen cannot pause: no run makes the calls that a saved agent has no results of.
+        """AutoGen cannot pause: no run makes the calls of a saved agent that have no results.
 
-        Where this fails, the adapter may learn to pause.
+        If this fails, the adapter may learn to pause.
         """
         tools, stopped = Tools(), agent_of(Tools())
         calls = [FunctionCall(id="c1", name="lookup", arguments='{"text": "a"}')]
@@ -337,7 +337,7 @@ class TestPauses:
 
 
 class Executor(CodeExecutor):
-    """An executor that notes what it runs."""
+    """An executor that records the code that it runs."""
 
     def __init__(self, exit_code: int = 0) -> None:
         self.ran: list[tuple[str, str]] = []
@@ -361,7 +361,7 @@ class TestCode:
         return (await agent.run(task=task)).messages[-1].to_text()
 
     async def test_each_block_is_a_call(self) -> None:
-        """None of them runs where one is blocked."""
+        """If one block of code is blocked, none runs."""
         executor = Executor()
         assert "ran" in await self.run(executor, RULED)
         assert executor.ran == [("python", "1"), ("sh", "ls")]
@@ -372,21 +372,21 @@ class TestCode:
         assert limited.ran == []
 
     async def test_an_edited_block(self) -> None:
-        """It runs as it was approved, and the result says so."""
+        """An edited block runs as approved, and the result mentions the edit."""
         executor = Executor()
         gate = approving("require human-approval before execute_code", language="sh", code="pwd")
         assert "A person changed" in await self.run(executor, gate)
         assert executor.ran == [("sh", "pwd"), ("sh", "pwd")]
 
     async def test_an_edit_that_is_no_code(self) -> None:
-        """It does not run."""
+        """A block with an edited input that is no code does not run."""
         executor = Executor()
         gate = approving("require human-approval before execute_code", code=3)
         assert "its edited input is not code" in await self.run(executor, gate)
         assert executor.ran == []
 
     async def test_coverage(self) -> None:
-        """Code is listed."""
+        """The report of the probe lists the code."""
         agent = gate_agent(CodeExecutorAgent("coder", Executor()), RULED)
         assert (await check_coverage(agent)).gated == ("execute_code",)
 

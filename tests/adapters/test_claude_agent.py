@@ -1,4 +1,4 @@
-"""The adapter for the Claude Agent SDK, with the Claude Code that it brings along and a fake API."""
+"""The adapter for the Claude Agent SDK, with the bundled Claude Code and a fake API."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def gate_of(rules: str = RULES) -> Any:
 
 
 def options_of(tools: Tools, directory: Path) -> ClaudeAgentOptions:
-    """Options with the tools in an MCP server of this program."""
+    """Return options with the tools in an MCP server of this program."""
 
     def made(function: Any) -> Any:
         names = function.__code__.co_varnames[: function.__code__.co_argcount]
@@ -64,7 +64,7 @@ def options_of(tools: Tools, directory: Path) -> ClaudeAgentOptions:
 
 
 def environment(server: AnthropicServer, directory: Path) -> dict[str, str]:
-    """Variables with which Claude Code asks the fake API, and keeps its files in a directory."""
+    """Return the variables that make Claude Code use the fake API and a directory for its files."""
     return {
         "ANTHROPIC_BASE_URL": server.url,
         "ANTHROPIC_API_KEY": "test",
@@ -127,13 +127,13 @@ class TestContract(AdapterContract):
             monkeypatch.delenv(name)
 
     async def test_coverage(self) -> None:  # type: ignore[override]
-        """The probe is blocked; Claude Code, which is not started, names no tools."""
+        """The probe is blocked; the report names no tools, because Claude Code is not started."""
         found = await self.driver.coverage(Tools(), Gates(gate_of()))
         assert found.gated == ("every tool of Claude Code",)
         assert found.unseen == {}
 
     async def test_two_calls_wait(self, tmp_path: Path) -> None:
-        """Claude Code goes on with the last of them, and drops the other, which does not run."""
+        """Of two waiting calls Claude Code resumes with the last one and drops the other."""
         tools = Tools()
         calls = [Call("c1", "push", {"branch": "a"}), Call("c2", "push", {"branch": "b"})]
         async with place("at a server", tmp_path) as where:
@@ -171,13 +171,13 @@ class TestPage:
 
 class TestOptions:
     def test_other_hooks_before_calls(self) -> None:
-        """A hook of one's own could change what was approved: refused."""
+        """Another hook before calls is refused, because it could change an approved input."""
         options = ClaudeAgentOptions(hooks={"PreToolUse": [HookMatcher(hooks=[])]})
         with pytest.raises(ValueError, match="could change an input"):
             gate_options(options, gate_of())
 
     async def test_a_permission_that_changes_the_input(self) -> None:
-        """A callback may allow or deny what the gate has judged, and make nothing else of it."""
+        """A callback may allow or deny a judged call, but not change its input."""
         changes = [None, {"env": "a"}, {"env": "b"}]
 
         async def can_use(_: str, __: Any, ___: Any) -> Any:
@@ -195,7 +195,7 @@ class TestOptions:
             await check_coverage(ClaudeAgentOptions())
 
     async def test_a_hook_that_does_not_block(self) -> None:
-        """A gate whose failure would let a call run is reported."""
+        """A hook whose failure would allow a call is reported."""
         options = gate_options(ClaudeAgentOptions(), gate_of())
         assert options.hooks is not None
         options.hooks["PreToolUse"][0].on_failure = "continue"
@@ -203,6 +203,6 @@ class TestOptions:
             await check_coverage(options)
 
     async def test_settings_files_are_named(self) -> None:
-        """Hooks there may change an input after the gate has seen it."""
+        """The report mentions hooks in settings files, which may change an input after the gate."""
         found = await check_coverage(gate_options(ClaudeAgentOptions(), gate_of()))
         assert "hooks in settings files" in found.unseen["setting_sources"]

@@ -46,7 +46,7 @@ from .contract import (
 
 
 class Script(BaseLLM):
-    """A model that answers with calls or a text, one answer after the other, and keeps what it reads."""
+    """A model that answers with calls or a text, one after the other, and records what it reads."""
 
     _answers: list[Sequence[Call] | str] = PrivateAttr()
     _native: bool = PrivateAttr(default=True)
@@ -125,7 +125,7 @@ def text_call(name: str, **given: Any) -> str:
 
 class TestCalls:
     async def test_an_asynchronous_run(self) -> None:
-        """The crew's own event loop runs gated tools as well."""
+        """The crew's event loop runs gated tools."""
         tools = Tools()
         agent = agent_of(tools_of(tools), [*ONE, Call("c2", "rm", {"path": "/"})])
         await gate_crew(crew_of(agent), RULED).akickoff()
@@ -133,7 +133,7 @@ class TestCalls:
         assert "Tool 'rm' blocked" in model_of(agent).read["c2"]
 
     def test_calls_in_a_text(self) -> None:
-        """A model without function calls passes the gate, and reads of blocks and edits."""
+        """A model without function calls is gated, and reads about blocks and edits."""
         tools = Tools()
         answers = [text_call("rm", path="/"), text_call("deploy", env="prod")]
         agent = agent_of(tools_of(tools), *answers, native=False)
@@ -143,7 +143,7 @@ class TestCalls:
         assert NOTICE in model_of(agent).seen
 
     def test_what_a_schema_makes_of_arguments(self) -> None:
-        """The gate judges the values that the tool runs with."""
+        """The gate judges the values with which the tool runs."""
 
         @tool
         def scale(count: int = 3) -> str:
@@ -164,7 +164,7 @@ class TestCalls:
         assert sorted(each["count"] for each in asked) == sorted(ran) == [3, 5]
 
     def test_a_hook_that_changes_a_call(self) -> None:
-        """Arguments are judged as a hook leaves them, and no hook lets a call run."""
+        """The gate judges the arguments after a hook changed them."""
         tools = Tools()
 
         def change(context: Any) -> None:
@@ -185,7 +185,7 @@ class TestCalls:
         assert tools.ran == []
 
     def test_an_edit_that_does_not_fit(self) -> None:
-        """An input that the tool does not take is not run, and the model reads why."""
+        """A tool does not run with an edited input that does not fit, and the model reads the reason."""
         tools = Tools()
         agent = agent_of(tools_of(tools), [Call("c1", "deploy", {"env": "prod"})])
         gate_crew(crew_of(agent), approving(RULES, env=["a"])).kickoff()
@@ -193,7 +193,7 @@ class TestCalls:
         assert "its edited input does not fit" in model_of(agent).read["c1"]
 
     def test_results_are_not_cached(self) -> None:
-        """A call that was made before is asked about again."""
+        """A repeated call is judged again."""
         tools = Tools()
         agent = agent_of(tools_of(tools), [Call("c1", "publish")], [Call("c2", "publish")], cache=True)
         gate_crew(crew_of(agent, cache=True), RULED).kickoff()
@@ -201,7 +201,7 @@ class TestCalls:
         assert "blocked" in model_of(agent).read["c2"]
 
     def test_a_blocked_call_is_no_answer(self) -> None:
-        """A tool whose result ends the task does not end it with the reason why it was blocked."""
+        """A blocked call of a tool whose result ends the task does not end it."""
 
         @tool(result_as_answer=True)
         def rm(path: str) -> str:
@@ -213,7 +213,7 @@ class TestCalls:
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
     def test_a_tool_that_is_cut_off(self, error: type[BaseException]) -> None:
-        """Its outcome is unknown, which opens nothing."""
+        """An interrupted call has an unknown outcome, which unlocks nothing."""
 
         @tool
         def test() -> str:
@@ -229,7 +229,7 @@ class TestCalls:
         assert tools.ran == []
 
     def test_a_coroutine(self) -> None:
-        """The result of an asynchronous tool is reported when it has ended."""
+        """The result of an asynchronous tool is reported at its end."""
 
         class Test(BaseTool):
             name: str = "test"
@@ -248,7 +248,7 @@ class TestCalls:
 
 class TestCrew:
     def test_a_run_is_a_session(self) -> None:
-        """Another kickoff starts with its nets fresh."""
+        """Another kickoff starts with fresh nets."""
         tools = Tools()
         agent = agent_of(
             tools_of(tools), [Call("c1", "publish")], "Final Answer: x", [Call("c2", "publish")]
@@ -259,7 +259,7 @@ class TestCrew:
         assert tools.names() == ["publish", "publish"]
 
     def test_delegated_work(self) -> None:
-        """It is a call, and the calls of the coworker are of the same session."""
+        """Delegation is a call, and the coworker's calls belong to the same session."""
         tools = Tools(fails=False)
         given = {"task": "release", "context": "none", "coworker": "below"}
         first = [Call("c1", "test")], [Call("c2", "delegate_work_to_coworker", given)]
@@ -269,7 +269,7 @@ class TestCrew:
         assert tools.names() == ["release", "test"]
 
     def test_delegation_that_is_blocked(self) -> None:
-        """A rule for the call keeps the coworker from being asked."""
+        """A rule about the call blocks the delegation."""
         tools = Tools()
         given = {"task": "look", "context": "none", "coworker": "below"}
         above = agent_of([], [Call("c1", "delegate_work_to_coworker", given)], allow_delegation=True)
@@ -279,7 +279,7 @@ class TestCrew:
 
     @pytest.mark.parametrize("again", [lambda crew: crew, lambda crew: crew.copy()])
     def test_a_manager(self, again: Callable[[Crew], Crew]) -> None:
-        """The one that a crew makes for itself has its tools behind the gate, also in a copy."""
+        """The manager that a crew creates has gated tools, also in a copy of the crew."""
         tools = Tools()
         worker = agent_of([])
         manager = Script([Call("c1", "lookup", {"text": "a"})], RM)
@@ -289,7 +289,7 @@ class TestCrew:
         assert tools.names() == ["lookup"]
 
     def test_copies(self) -> None:
-        """A crew that is copied for each of several inputs has the gate, and a session for each."""
+        """A copy of a crew for each input has the gate and its own session."""
         tools = Tools()
         agent = agent_of(tools_of(tools), [Call("c1", "publish"), Call("c2", "rm", {"path": "/"})])
         crew = gate_crew(crew_of(agent), RULED)
@@ -297,7 +297,7 @@ class TestCrew:
         assert tools.names() == ["publish"]
 
     def test_a_checkpoint(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A crew that is made from a checkpoint has the gate of the one that was to go on."""
+        """A crew that is restored from a checkpoint has the gate of the crew that restored it."""
         tools = Tools()
         restored = crew_of(agent_of(tools_of(tools), RM))
         monkeypatch.setattr(Crew, "from_checkpoint", lambda _: restored)
@@ -307,7 +307,7 @@ class TestCrew:
         assert "blocked" in model_of(restored.agents[0]).read["c1"]  # type: ignore[arg-type]
 
     def test_tools_that_come_later(self) -> None:
-        """An agent that a crew or a task was given since has its tools behind the gate."""
+        """An agent that a task gets later has gated tools."""
         tools = Tools()
         crew = gate_crew(crew_of(agent_of([])), RULED)
         agent = agent_of(tools_of(tools), RM)
@@ -317,7 +317,7 @@ class TestCrew:
         assert "blocked" in model_of(agent).read["c1"]
 
     def test_a_tool_of_two_agents(self) -> None:
-        """The other agent's is left as it was, without a gate."""
+        """A tool that another agent shares stays ungated there."""
         tools = Tools()
         shared = tools_of(tools)
         gate_crew(crew_of(agent_of(shared)), RULED)
@@ -325,7 +325,7 @@ class TestCrew:
         assert tools.names() == ["rm"]
 
     def test_two_gates(self) -> None:
-        """An agent passes one gate."""
+        """A second gate for an agent is refused."""
         agent = gate_agent(agent_of([]), RULED)
         with pytest.raises(ValueError, match="'bot' has a gate already"):
             gate_crew(crew_of(agent), RULED)
@@ -333,9 +333,9 @@ class TestCrew:
 
 class TestPauses:
     def test_a_task_begins_anew(self) -> None:
-        """CrewAI cannot pause: a task that goes on makes no call that its executor has kept.
+        """CrewAI cannot pause: a resumed task makes none of the calls that its executor has kept.
 
-        Where this fails, the adapter may learn to pause.
+        If this fails, the adapter may learn to pause.
         """
         tools = Tools()
         agent = agent_of(tools_of(tools))
@@ -350,7 +350,7 @@ class TestPauses:
 
 class TestPlans:
     def test_steps(self) -> None:
-        """The steps of a plan call gated tools, also where the agent has run before it had a gate."""
+        """The steps of a plan call gated tools, also if the agent ran before it got a gate."""
         tools = Tools()
         agent = agent_of(tools_of(tools))
 
@@ -370,7 +370,7 @@ class TestPlans:
 class TestAgent:
     @pytest.mark.parametrize("native", [True, False])
     def test_alone(self, native: bool) -> None:
-        """An agent without a crew passes its gate in each kickoff, a session of its own."""
+        """An agent without a crew is gated, with a session for each kickoff."""
         tools = Tools()
         calls: list[Any] = [[Call("c1", "publish")], RM]
         if not native:
@@ -384,7 +384,7 @@ class TestAgent:
         assert tools.names() == ["publish", "publish"]
 
     def test_in_a_crew(self) -> None:
-        """It does so as well with the tools of its tasks."""
+        """A gated agent in a crew also has gated tools of its tasks."""
         tools = Tools()
         agent = gate_agent(agent_of([], RM), RULED)
         crew = crew_of(agent)
@@ -395,7 +395,7 @@ class TestAgent:
 
 class TestUnseenTools:
     def test_a_provider_s(self) -> None:
-        """Tools that the model's provider runs are refused by name, unless they are named."""
+        """Tools that the model's provider runs are refused by name unless `passthrough` names them."""
         llm = LLM(model="gpt-4o", api="responses", builtin_tools=["web_search"], api_key="test")
         with pytest.raises(UnseenToolError, match="'web_search': the model's provider runs it"):
             gate_crew(crew_of(agent_of([], llm=llm)), RULED)
@@ -403,7 +403,7 @@ class TestUnseenTools:
         assert list(check_coverage(crew).unseen) == ["web_search"]
 
     def test_one_that_comes_later(self) -> None:
-        """An agent whose model has been given one since does not run."""
+        """An agent whose model gets such a tool later does not run."""
         crew = gate_crew(crew_of(agent_of([])), RULED)
         crew.agents[0].llm = LLM(
             model="gpt-4o", api="responses", builtin_tools=["web_search"], api_key="test"
@@ -412,12 +412,12 @@ class TestUnseenTools:
             crew.kickoff()
 
     def test_no_gate(self) -> None:
-        """The probe needs one."""
+        """The probe raises an error without a gate."""
         with pytest.raises(TypeError, match="has no gate"):
             check_coverage(crew_of(agent_of([])))
 
     def test_a_gate_that_was_taken_off(self) -> None:
-        """An agent that got back its own method runs the probe, and that is an error."""
+        """The probe raises an error if the agent's original method was restored."""
         crew = gate_crew(crew_of(agent_of([])), RULED)
         method = MethodType(Agent.create_agent_executor, crew.agents[0])
         object.__setattr__(crew.agents[0], "create_agent_executor", method)

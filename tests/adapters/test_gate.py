@@ -1,4 +1,4 @@
-"""The shape under all adapters: calls by the framework's ids, and where they are decided."""
+"""The common base of all adapters: calls by the framework's ids, and the sources of decisions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ EMPTY: dict[str, object] = {}
 
 
 def gate_of(rules: str = RULES, **how: Any) -> SessionGate:
-    """The gate of one session in this process."""
+    """Return the gate of one session in this process."""
     return Gates(create_gate(compile_rules(rules).registry, **how)).session("t1")
 
 
 class TestSources:
     @pytest.mark.parametrize("kind", ["path", "text", "rules", "gate"])
     async def test_in_this_process(self, kind: str, tmp_path: Path) -> None:
-        """A rules file, rules and a gate give each thread a state of its own."""
+        """With a rules file, rules or a gate, each thread has its own state."""
         path = tmp_path / "a.rules"
         path.write_text("limit publish to 1 per session\n")
         rules = compile_rules(path.read_text())
@@ -50,7 +50,7 @@ class TestSources:
     async def test_somebody_to_ask(
         self, kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """`confirm` decides what needs approval; without it the call is blocked, and the log says why."""
+        """`confirm` decides about approvals; without it the call is blocked, and the log says why."""
         path = tmp_path / "a.rules"
         path.write_text("require human-approval before deploy\n")
         rules = compile_rules(path.read_text())
@@ -72,7 +72,7 @@ class TestSources:
 
     @pytest.mark.parametrize("source", [create_gate(compile_rules(RULES).registry), "ws://127.0.0.1:1"])
     def test_somebody_to_ask_where_there_is_one(self, source: GateSource) -> None:
-        """A gate with a `confirm` of its own, and a server with operators, take no second one."""
+        """A second `confirm` is refused for a gate that has one and for a server with operators."""
         with pytest.raises(TypeError, match="confirm is "):
             Gates(source, token="t", confirm=lambda _: ApprovalAnswer(True))
 
@@ -83,14 +83,14 @@ class TestSources:
         assert isinstance(await gates.session("t2").ask("c2", "publish", EMPTY), Block)
 
     def test_something_else(self) -> None:
-        """It is named, with what is expected."""
+        """The error names the object and the expected ones."""
         with pytest.raises(TypeError, match=r"A gate is a rules file, .*, not 7"):
             Gates(7)  # type: ignore[arg-type]
 
     async def test_the_environment_names_the_server(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Without a gate it is the server of INTERLOCK_URL, with a session for a thread of any name."""
+        """Without a source, the gate is the server of INTERLOCK_URL, for any thread name."""
         async with place("at a server", tmp_path) as where:
             assert where.server is not None
             monkeypatch.setenv("INTERLOCK_URL", where.server.url)
@@ -103,7 +103,7 @@ class TestSources:
         assert len(ids) == 3
 
     async def test_without_a_server(self) -> None:
-        """Calls are blocked once the patience is over."""
+        """Without a server, calls are blocked after the patience ends."""
         gates = Gates("ws://127.0.0.1:9", token="t" * 40, patience=0.0)
         answer = await gates.session("t1").ask("c1", "lookup", EMPTY)
         await asyncio.to_thread(gates.close)
@@ -114,7 +114,7 @@ class TestSources:
 class TestIds:
     @PLACES
     async def test_the_same_call_again(self, kind: str, tmp_path: Path) -> None:
-        """Until its end is reported it has the same answer, and counts once; then it is another call."""
+        """A repeated call has the same answer until its end is reported; then it is another call."""
         async with place(kind, tmp_path) as where:
             gate = where.gates().session("t1")
             assert isinstance(await gate.ask("c1", "publish", EMPTY), Allow)
@@ -125,7 +125,7 @@ class TestIds:
     @pytest.mark.variants
     @PLACES
     async def test_another_call_of_that_id(self, kind: str, tmp_path: Path) -> None:
-        """While the first one runs it is blocked; after a block or an end it is judged by itself."""
+        """Another call under a running call's id is blocked; after a block or an end it is judged."""
         async with place(kind, tmp_path) as where:
             gate = where.gates().session("t1")
             assert isinstance(await gate.ask("1", "rm", {"path": "a"}), Block)
@@ -137,11 +137,11 @@ class TestIds:
 
     @pytest.mark.parametrize("call", [("", EMPTY), ("c1", {"x": object()})])
     async def test_a_call_that_is_none(self, call: tuple[str, dict[str, object]]) -> None:
-        """One without an id, or whose input nobody could read, is blocked."""
+        """A call without an id, or with an unreadable input, is blocked."""
         assert isinstance(await gate_of().ask(call[0], "lookup", call[1]), Block)
 
     async def test_a_result_of_a_call_that_was_not_allowed(self) -> None:
-        """It is no result: a test that did not run unlocks nothing."""
+        """The result of a call that was not allowed unlocks nothing."""
         gate = gate_of("block test\nrequire test before release\n")
         await gate.ask("c1", "test", EMPTY)
         await gate.done("c1", "12 passed")
@@ -150,7 +150,7 @@ class TestIds:
 
     @pytest.mark.parametrize("outcome", ["failed", "unknown"])
     async def test_an_end_that_is_no_success(self, outcome: Any) -> None:
-        """It unlocks nothing."""
+        """A failed or unknown outcome unlocks nothing."""
         gate = gate_of()
         await gate.ask("c1", "test", EMPTY)
         await gate.done("c1", "?", outcome)
@@ -158,7 +158,7 @@ class TestIds:
 
 
 class Reports:
-    """A decider that allows everything, and keeps how calls ended."""
+    """A decider that allows every call and records the outcomes."""
 
     def __init__(self) -> None:
         self.ends: list[tuple[str, str]] = []
@@ -182,7 +182,7 @@ class TestErrors:
         ],
     )
     async def test_while_a_tool_runs(self, error: BaseException, outcome: str) -> None:
-        """A call whose tool raised has failed; one that was cut off may have been done or not."""
+        """A call whose tool raised has failed; a cut-off call has an unknown outcome."""
         reports = Reports()
         gate = SessionGate("t1", reports, LoopThread)  # type: ignore[arg-type]
         await gate.ask("c1", "test", EMPTY)
@@ -196,7 +196,7 @@ class TestErrors:
 
 class TestWaits:
     async def test_in_this_process(self) -> None:
-        """A question goes on while nobody waits for it, and its answer is there later."""
+        """A request stays open while nobody waits for it, and its answer is available later."""
         answered = asyncio.Event()
 
         async def confirm(_: object) -> ApprovalAnswer:
@@ -212,7 +212,7 @@ class TestWaits:
         assert answer == Allow({"env": "staging"}, NOTICE)
 
     async def test_cancelled(self, tmp_path: Path) -> None:
-        """Cancelling a call that waits takes its question back."""
+        """Cancelling a waiting call withdraws its request."""
         async with place("at a server", tmp_path) as where:
             assert where.server is not None
             gate = where.gates().session("t1")
@@ -228,7 +228,7 @@ class TestWaits:
 
     @PLACES
     async def test_without_an_event_loop(self, kind: str, tmp_path: Path) -> None:
-        """A thread of its own waits for the operator in the same way."""
+        """A thread without an event loop waits for the operator in the same way."""
         async with place(kind, tmp_path) as where:
             where.operator.answers["deploy"] = ApprovalAnswer(True, input={"env": "staging"})
             gate = where.gates().session("t1")
@@ -241,7 +241,7 @@ class TestWaits:
 
     @PLACES
     async def test_the_probe(self, kind: str, tmp_path: Path) -> None:
-        """It is blocked by every gate, though no rule names it."""
+        """Every gate blocks the probe, although no rule names it."""
         async with place(kind, tmp_path) as where:
             gate = where.gates().session("t1")
             assert isinstance(await gate.ask("p1", PROBE, EMPTY), Block)

@@ -61,7 +61,7 @@ def part_of(call: Call) -> types.Part:
 
 
 class FakeModel(BaseLlm):
-    """Makes calls in its first answers, one list of them after the other, and then ends."""
+    """Makes calls in its first answers, one list after the other, and then ends."""
 
     model: str = "gemini-2.5-flash"
     answers: list[Any] = []  # noqa: RUF012 - a pydantic field
@@ -80,7 +80,7 @@ def model_of(*answers: Sequence[Call]) -> FakeModel:
 
 
 def tell_error(tool: Any, args: Any, tool_context: Any, error: Exception) -> Any:
-    """Have the model read a tool's exception, which else ends the run."""
+    """Return a tool's exception to the model; otherwise it ends the run."""
     return {"error": str(error)}
 
 
@@ -96,7 +96,7 @@ def message(text: str) -> types.Content:
 async def run_app(
     app: App, sessions: InMemorySessionService, thread: str, given: types.Content, **how: Any
 ) -> list[Any]:
-    """The events of a run."""
+    """Run the app and return the events."""
     runner = Runner(app=app, session_service=sessions)
     if await sessions.get_session(app_name=app.name, user_id=USER, session_id=thread) is None:
         await sessions.create_session(app_name=app.name, user_id=USER, session_id=thread)
@@ -117,7 +117,7 @@ def is_pause(event: Any) -> bool:
 
 
 class AdkDriver(Driver):
-    """An agent of an app; a paused run's session service is what is kept."""
+    """An agent of an app; the saved state of a paused run is its session service."""
 
     pauses = True
     how: ClassVar[dict[str, Any]] = {}
@@ -159,7 +159,7 @@ class TestAgent(AdapterContract):
 
 
 class PoolDriver(AdkDriver):
-    """An app whose tools run in threads, in an event loop for each call."""
+    """An app whose tools run in threads, with an event loop for each call."""
 
     how: ClassVar[dict[str, Any]] = {
         "run_config": RunConfig(tool_thread_pool_config=ToolThreadPoolConfig(max_workers=4))
@@ -174,7 +174,7 @@ class TestThreadPool(AdapterContract):
 
 
 class PlainTool(BaseTool):
-    """A tool that is none of ADK's classes."""
+    """A tool of an unknown class."""
 
     def __init__(self, function: Any) -> None:
         super().__init__(name=function.__name__, description=function.__doc__)
@@ -196,14 +196,14 @@ def app_of(agent: Any, *plugins: Any) -> App:
 
 
 async def outputs(app: App, *, thread: str = "t1", **how: Any) -> dict[str, str]:
-    """Results of a run's calls as the model reads them, by their ids."""
+    """Return the results of a run's calls as the model reads them, by their ids."""
     return outputs_of(await run_app(app, InMemorySessionService(), thread, message("go"), **how))
 
 
 class TestCallbacks:
     @pytest.mark.parametrize("where", ["plugin", "agent"])
     async def test_the_gate_judges_what_runs(self, where: str) -> None:
-        """Arguments that a later callback has changed are the ones that an operator sees and edits."""
+        """An operator sees and edits the arguments as a later callback changed them."""
 
         def change(given: dict[str, Any]) -> None:
             given["env"] = "prod"
@@ -227,7 +227,7 @@ class TestCallbacks:
         assert tools.ran == [("deploy", EDITED)]
 
     async def test_a_callback_that_runs_the_tool(self) -> None:
-        """A plugin before the gate that runs a tool itself finds the tool gated."""
+        """A plugin before the gate that runs a tool itself runs the gated tool."""
 
         class Running(BasePlugin):
             async def before_tool_callback(
@@ -241,7 +241,7 @@ class TestCallbacks:
         assert tools.ran == []
 
     async def test_a_tool_with_its_own_run(self) -> None:
-        """A tool whose object says how it runs ends the run before a model is asked."""
+        """A tool object with its own `run_async` ends the run before the model is asked."""
         tools = Tools()
         tool = PlainTool(tools.functions()[1])
         tool.run_async = tool.run_async  # type: ignore[method-assign]
@@ -251,7 +251,7 @@ class TestCallbacks:
         assert tools.ran == []
 
     async def test_a_tool_that_gets_its_own_run_later(self) -> None:
-        """It is refused as well, though it was gated when it was first seen."""
+        """A tool that gets its own `run_async` after it was gated is refused, too."""
         tools = Tools()
         tool = PlainTool(tools.functions()[1])
         app = app_of(agent_of(tools, [Call("c1", "rm", {"path": "/"})], tools=[tool]), plugin_of())
@@ -266,7 +266,7 @@ class TestCallbacks:
 
 class TestAgents:
     async def test_an_agent_among_the_tools(self) -> None:
-        """Its calls are of the session of the agent that has it."""
+        """The calls of an agent that is a tool belong to the outer agent's session."""
         tools = Tools(fails=False)
         inner = agent_of(tools, [Call("i1", "rm", {"path": "/"}), Call("i2", "test")], name="inner")
         tool = AgentTool(inner)
@@ -281,7 +281,7 @@ class TestAgents:
         assert tools.names() == ["release", "test"]
 
     async def test_an_agent_without_plugins(self) -> None:
-        """An agent among the tools that would run without the gate is refused."""
+        """An agent that is a tool and would run without the gate is refused."""
         tools = Tools()
         tool = AgentTool(agent_of(tools, name="inner"), include_plugins=False)
         app = app_of(agent_of(tools, tools=[tool]), plugin_of())
@@ -291,7 +291,7 @@ class TestAgents:
             await check_coverage(app)
 
     async def test_sub_agents(self) -> None:
-        """An agent that control is handed over to is gated, and so is the handover."""
+        """A sub-agent is gated, and so is the handover to it."""
         tools = Tools()
         inner = agent_of(tools, [Call("c2", "rm", {"path": "/"})], name="inner")
         handover = Call("c1", "transfer_to_agent", {"agent_name": "inner"})
@@ -304,7 +304,7 @@ class TestAgents:
         assert tools.ran == []
 
     async def test_a_workflow(self) -> None:
-        """A tool that a workflow runs without a model passes the gate."""
+        """A tool that a workflow runs without a model is gated."""
         tools = Tools()
         flow = Workflow(name="flow", edges=[("START", FunctionTool(tools.functions()[1]))])
         app = app_of(flow, plugin_of())
@@ -316,7 +316,7 @@ class TestAgents:
         assert (await check_coverage(app)).gated == ("rm",)
 
     async def test_users_have_sessions_of_their_own(self) -> None:
-        """Two users' sessions of one id do not share nets."""
+        """Sessions of two users with one id do not share nets."""
         tools, gate = Tools(fails=False), plugin_of()
         for user, call in (("ada", Call("c1", "test")), ("ben", Call("c2", "release"))):
             app = app_of(agent_of(tools, [call]), gate)
@@ -328,7 +328,7 @@ class TestAgents:
 
 class TestUnseenTools:
     async def test_of_the_provider(self) -> None:
-        """A tool that Gemini runs is refused before the model is asked, unless it is named."""
+        """A tool that Gemini runs is refused before the model is asked, unless `passthrough` names it."""
         agent = agent_of(Tools(), tools=[google_search])
         with pytest.raises(RuntimeError, match="'google_search': the model's provider runs it"):
             await outputs(app_of(agent, plugin_of()))
@@ -337,7 +337,7 @@ class TestUnseenTools:
             await check_coverage(app_of(agent, plugin_of()))
 
     async def test_of_a_request(self) -> None:
-        """One that comes up only in the request ends the run, too."""
+        """Such a tool that only appears in the request ends the run, too."""
 
         class Searching(BasePlugin):
             async def before_model_callback(self, *, llm_request: LlmRequest, **_: Any) -> None:
@@ -348,20 +348,20 @@ class TestUnseenTools:
             await outputs(app)
 
     async def test_code(self) -> None:
-        """Code in the model's answers is no call."""
+        """A code executor is refused, because its code is no call."""
         agent = agent_of(Tools(), code_executor=UnsafeLocalCodeExecutor())
         with pytest.raises(RuntimeError, match="'code_executor': it runs code"):
             await outputs(app_of(agent, plugin_of()))
 
     async def test_an_agent_of_a_workflow(self) -> None:
-        """A workflow's agents are refused when they begin, before a model is asked."""
+        """A workflow's agent with a code executor is refused before the model is asked."""
         agent = agent_of(Tools(), name="inner", code_executor=UnsafeLocalCodeExecutor())
         app = app_of(Workflow(name="flow", edges=[("START", agent)]), plugin_of())
         with pytest.raises(RuntimeError, match="'code_executor': it runs code"):
             await outputs(app)
 
     async def test_an_agent_elsewhere(self) -> None:
-        """An agent that runs its tools at a service is refused by its name."""
+        """An agent that runs its tools at a service is refused by name."""
         away = ManagedAgent(name="away", agent_id="agents/a")
         app = app_of(agent_of(Tools(), sub_agents=[away]), plugin_of())
         with pytest.raises(RuntimeError, match="'away': it runs its tools elsewhere"):
@@ -375,7 +375,7 @@ class TestUnseenTools:
 
 class TestOutcomes:
     async def test_a_long_running_tool(self, tmp_path: Path) -> None:
-        """Nobody knows how it ends: it opens nothing."""
+        """The outcome of a long-running tool is unknown, which unlocks nothing."""
         tools = Tools(fails=False)
         test = LongRunningFunctionTool(tools.functions()[4])
         async with place("at a server", tmp_path) as where:
@@ -390,7 +390,7 @@ class TestOutcomes:
         assert state.calls["c1"].status == "unknown"
 
     async def test_a_tool_that_is_cut_off(self, tmp_path: Path) -> None:
-        """A tool whose exception nobody handles ends the run, and what ran beside it is unknown."""
+        """A tool's exception ends the run, and the outcome of a simultaneous call is unknown."""
         running = asyncio.Event()
 
         async def slow() -> str:
@@ -421,7 +421,7 @@ class TestOutcomes:
 class TestConfirmations:
     @pytest.mark.parametrize("confirmed", [True, False])
     async def test_of_the_tool_itself(self, confirmed: bool) -> None:
-        """A tool's own confirmation comes first, and the gate judges the call that is confirmed."""
+        """A tool's own confirmation comes first, and the gate judges the confirmed call."""
         tools, sessions = Tools(), InMemorySessionService()
         rm, lookup = (FunctionTool(tools.functions()[n], require_confirmation=True) for n in (1, 0))
         calls = [Call("c1", "rm", {"path": "/"}), Call("c2", "lookup", {"text": "a"})]
@@ -443,7 +443,7 @@ class TestConfirmations:
 
     @pytest.mark.parametrize("confirmed", [True, False])
     async def test_a_pause_confirms_nothing(self, confirmed: bool) -> None:
-        """A tool does not take the answer to a pause for its own confirmation; no ends the call."""
+        """The answer to a pause does not count as a tool's own confirmation; a refusal ends the call."""
         seen: list[object] = []
 
         def push(branch: str, tool_context: ToolContext) -> str:
@@ -472,7 +472,7 @@ class TestConfirmations:
 
 
 async def test_two_calls_of_one_id() -> None:
-    """Some models give two calls of an answer one id: one permission is for one run."""
+    """Of two calls with one id, a permission allows only one."""
     tools = Tools()
     calls = [Call("p1", "publish"), Call("p1", "publish")]
     await outputs(app_of(agent_of(tools, calls), plugin_of()))
@@ -480,7 +480,7 @@ async def test_two_calls_of_one_id() -> None:
 
 
 class LiveConnection(BaseLlmConnection):
-    """A live model that makes its calls once, and ends when each has its last result."""
+    """A live model that makes its calls once and ends when each has its last result."""
 
     def __init__(self, calls: Sequence[Call], results: dict[str, list[str]]) -> None:
         self.calls = calls
@@ -509,7 +509,7 @@ class LiveConnection(BaseLlmConnection):
 
 class TestLiveRuns:
     async def test_calls_pass_the_gate(self, tmp_path: Path) -> None:
-        """Also those of tools that give their results bit by bit; none pauses, as no live run can."""
+        """Calls of a live run are gated, also with streamed results, and none pauses."""
         tools, results = Tools(), dict[str, list[str]]()
         calls = [
             Call("c1", "lookup", {"text": "a"}),

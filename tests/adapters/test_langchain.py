@@ -32,26 +32,26 @@ from .contract import RULES, AdapterContract, Call, Driver, Run, Setup, Tools, p
 
 
 class FakeModel(GenericFakeChatModel):
-    """A chat model that takes tools, and says what it is given."""
+    """A chat model that accepts tools and returns the given messages."""
 
     def bind_tools(self, tools: Any, **_: Any) -> Any:
         return self
 
 
 def answer_of(calls: Sequence[Call]) -> AIMessage:
-    """The answer of a model with these calls."""
+    """Return a model's answer with these calls."""
     made = [ToolCall(name=c.tool, args=dict(c.input), id=c.id, type="tool_call") for c in calls]
     return AIMessage("", tool_calls=made)
 
 
 def model_of(calls: Sequence[Call]) -> FakeModel:
-    """A model that makes these calls in one answer, and then ends."""
+    """Return a model that makes these calls in one answer and then ends."""
     messages = [*([answer_of(calls)] if calls else []), AIMessage("done")]
     return FakeModel(messages=iter(messages))
 
 
 def tools_of(tools: Tools) -> list[BaseTool]:
-    """Tools whose exceptions the model reads: others end the run."""
+    """Return tools whose exceptions the model reads; others would end the run."""
 
     def failing(function: Callable[..., str]) -> Callable[..., str]:
         @functools.wraps(function)
@@ -82,7 +82,7 @@ def read(found: Any, paused: object) -> Run:
 
 
 class AgentDriver(Driver):
-    """An agent of `create_agent`: each call is a task of its own."""
+    """An agent of `create_agent`: each call is a separate task."""
 
     pauses = True
 
@@ -117,7 +117,7 @@ class SyncDriver(AgentDriver):
 
 
 class NodeDriver(AgentDriver):
-    """A graph of one's own whose tool node runs all calls of an answer in one task."""
+    """A custom graph whose tool node runs all calls of an answer in one task."""
 
     def agent(
         self, tools: Tools, gate: Gates, calls: Sequence[Call], kept: object, pause_after: float | None
@@ -167,7 +167,7 @@ def gated(**how: Any) -> GateMiddleware:
 
 class TestUnseenTools:
     async def test_of_the_provider(self) -> None:
-        """A tool that is a dict for the provider ends the run before the model is asked."""
+        """A tool that the provider runs ends the run before the model is asked."""
         search = {"type": "web_search"}
         agent = create_agent(model_of([]), [search], middleware=[gated()])
         with pytest.raises(UnseenToolError, match="'web_search': the model's provider runs it"):
@@ -183,7 +183,7 @@ class TestUnseenTools:
 
 class TestRuns:
     async def test_without_a_thread_are_sessions_of_their_own(self) -> None:
-        """A call that succeeded opens what it opens within its run, and nothing in the next one."""
+        """A success unlocks calls within its run only, if the runs have no thread."""
         tools = Tools(fails=False)
         middleware = gated()
 
@@ -201,7 +201,7 @@ class TestRuns:
 
 @pytest.mark.parametrize("driver", [TestAgent.driver, TestAgentWithoutLoop.driver, TestNode.driver])
 async def test_two_calls_of_one_id(driver: AgentDriver, tmp_path: Path) -> None:
-    """Some models give two calls of an answer one id: one permission is for one run."""
+    """Of two calls with one id, a permission allows only one."""
     tools = Tools()
     async with place("here", tmp_path) as where:
         calls = [Call("p1", "publish"), Call("p1", "publish")]
@@ -211,7 +211,7 @@ async def test_two_calls_of_one_id(driver: AgentDriver, tmp_path: Path) -> None:
 
 class TestCalls:
     async def test_arguments_that_change_while_the_gate_decides(self) -> None:
-        """A call runs as it was approved, whoever has the model's message and changes it meanwhile."""
+        """A call runs with the approved arguments although the model's message changes in between."""
         ran, target = list[Any](), {"env": "test"}
 
         def deploy(target: dict[str, str]) -> str:

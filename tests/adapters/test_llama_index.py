@@ -1,4 +1,4 @@
-"""The adapter for LlamaIndex, with its own mock model."""
+"""The adapter for LlamaIndex, with LlamaIndex's mock model."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from .contract import (
 
 
 def model_of(*answers: Sequence[Call] | str) -> MockFunctionCallingLLM:
-    """A model that answers with calls or a text, one answer after the other."""
+    """Return a model that answers with calls or a text, one answer after the other."""
     pending = list(answers)
 
     def answer(messages: Sequence[ChatMessage], **_: Any) -> ChatMessage:
@@ -83,7 +83,7 @@ async def outputs_of(agent: Any, **how: Any) -> dict[str, str]:
 
 
 class LlamaDriver(Driver):
-    """A function agent; what is kept of a paused run is its context, as text."""
+    """A function agent; the saved state of a paused run is its context, as text."""
 
     pauses = True
 
@@ -121,7 +121,7 @@ PUBLISH = [Call("c1", "publish")]
 
 class TestSessions:
     async def test_a_run(self) -> None:
-        """Each run that gets no context is a session of its own."""
+        """Each run without a context has its own session."""
         tools = Tools()
         agent = gate_agent(agent_of(tools, PUBLISH, "done", PUBLISH), RULED)
         await outputs_of(agent)
@@ -129,7 +129,7 @@ class TestSessions:
         assert tools.names() == ["publish", "publish"]
 
     async def test_a_saved_context(self) -> None:
-        """A conversation that goes on in another process is the same session."""
+        """A conversation that continues in another process is the same session."""
         tools, gates = Tools(), Gates(RULED)
         agent = gate_agent(agent_of(tools, PUBLISH), gates)
         context = Context(agent)
@@ -141,7 +141,7 @@ class TestSessions:
 
 class TestAgents:
     async def test_one_that_writes_its_calls(self) -> None:
-        """A ReAct agent's calls pass the gate as well."""
+        """The calls of a ReAct agent are gated."""
         tools = Tools()
         answers = [
             f"Thought: go\nAction: {name}\nAction Input: {given}"
@@ -153,7 +153,7 @@ class TestAgents:
         assert any("Tool 'rm' blocked" in each for each in found.values())
 
     async def test_a_workflow_of_agents(self) -> None:
-        """All of its agents are of one session, and to hand over is a call."""
+        """All agents of a workflow belong to one session, and a handoff is a call."""
         tools = Tools(fails=False)
         handoff = Call("h1", "handoff", {"to_agent": "second", "reason": "test"})
         first = agent_of(tools, [Call("c1", "test")], [handoff], name="first", description="First")
@@ -164,7 +164,7 @@ class TestAgents:
         assert "Tool 'rm' blocked" in found["c1"]
 
     async def test_one_of_a_workflow_alone(self) -> None:
-        """An agent that also runs without its workflow passes the gate there as well."""
+        """An agent of a gated workflow is also gated when it runs alone."""
         tools = Tools()
         first = agent_of(tools, RM, name="first", description="First")
         gate_agent(AgentWorkflow(agents=[first], root_agent="first"), RULED)
@@ -173,7 +173,7 @@ class TestAgents:
         assert "Tool 'rm' blocked" in found["c1"]
 
     async def test_tools_that_come_later(self) -> None:
-        """A tool that an agent was given since passes the gate."""
+        """A tool that the agent gets later is gated."""
         tools = Tools()
         agent = gate_agent(FunctionAgent(tools=[], llm=model_of(RM), name="bot"), RULED)
         agent.tools = [FunctionTool.from_defaults(each) for each in tools.functions()]
@@ -182,7 +182,7 @@ class TestAgents:
         assert "Tool 'rm' blocked" in found["c1"]
 
     async def test_a_handoff_that_is_blocked(self) -> None:
-        """The agent that is not handed over to does not run."""
+        """After a blocked handoff the other agent does not run."""
         tools = Tools()
         handoff = Call("h1", "handoff", {"to_agent": "second", "reason": "test"})
         first = agent_of(tools, [handoff], name="first", description="First")
@@ -192,7 +192,7 @@ class TestAgents:
         assert list(found) == ["h1"]
 
     async def test_code(self) -> None:
-        """Code is a call of its own; tools that it would call are refused by name."""
+        """Code is a call, and tools that it would call are refused by name."""
         ran = []
 
         def execute(code: str) -> str:
@@ -216,14 +216,14 @@ class TestAgents:
         assert coverage.gated == ("execute",)
 
     async def test_no_gate(self) -> None:
-        """The probe needs one."""
+        """The probe raises an error without a gate."""
         with pytest.raises(TypeError, match="has no gate"):
             await check_coverage(agent_of(Tools()))
 
 
 class TestCalls:
     async def test_arguments_that_the_program_has_set(self) -> None:
-        """The gate judges them with the model's, as the tool runs with both."""
+        """The gate judges preset arguments together with the model's."""
         ran = []
 
         def deploy(env: str, region: str) -> str:
@@ -239,7 +239,7 @@ class TestCalls:
         assert ran == []
 
     async def test_an_edit_that_leaves_them_out(self) -> None:
-        """It does not run: the tool would add them again."""
+        """An edit without the preset arguments is refused, because the tool would add them again."""
         ran = []
 
         def deploy(env: str, region: str) -> str:
@@ -257,7 +257,7 @@ class TestCalls:
         assert "lacks arguments that the tool presets: env" in found["c1"]
 
     async def test_arguments_that_change_while_the_gate_decides(self) -> None:
-        """A call runs as it was approved, whoever has its event and changes it meanwhile."""
+        """A call runs with the approved arguments although its event changes in between."""
         seen, ran = list[Any](), list[Any]()
 
         def deploy(target: dict[str, str]) -> str:
@@ -284,7 +284,7 @@ class TestCalls:
         assert ran == [{"env": "test"}]
 
     async def test_a_context_that_the_tool_takes(self) -> None:
-        """The framework gives it, and the gate does not see it."""
+        """The framework passes the context, which the gate does not see."""
         ran = []
 
         async def deploy(ctx: Context, env: str) -> str:
@@ -292,7 +292,7 @@ class TestCalls:
             ran.append((isinstance(ctx, Context), env))
             return "deployed"
 
-        # The framework reads it before annotations of this module are put off.
+        # The framework reads it, but the annotations of this module are texts.
         deploy.__annotations__["ctx"] = Context
         agent = FunctionAgent(
             tools=[deploy], llm=model_of([Call("c1", "deploy", {"env": "prod"})]), name="bot"
@@ -303,7 +303,7 @@ class TestCalls:
         assert "A person changed env" in found["c1"]
 
     async def test_a_tool_that_waits_itself(self) -> None:
-        """It runs again when its event has come, and is asked about once."""
+        """A tool that waits for an event runs again afterwards, with one request."""
         begun = []
 
         async def ask(ctx: Context) -> str:
@@ -334,7 +334,7 @@ class TestCalls:
         assert asked == [1]
 
     async def test_a_tool_that_is_cut_off(self) -> None:
-        """Its outcome is unknown, which opens nothing."""
+        """A cancelled call has an unknown outcome, which unlocks nothing."""
         begun = asyncio.Event()
 
         async def test() -> str:
@@ -361,14 +361,14 @@ DEPLOY = [Call("c1", "deploy", {"env": "prod"})]
 
 class TestPauses:
     async def paused(self, agent: Any, gates: Gates, **how: Any) -> str:
-        """A run that waits for an operator, as text."""
+        """Return a run that waits for an operator, as text."""
         gated = gate_agent(agent, gates, thread="t1", pause_after=0.0)
         saved = await pause(gated.run(user_msg="go", **how))
         assert saved is not None
         return json.dumps(saved)
 
     async def go_on(self, agent: Any, gates: Gates, saved: str, memory: Any = None) -> Any:
-        """The result of a run that goes on without anything else of it."""
+        """Resume a run from its text alone, and return its result."""
         gated = gate_agent(agent, gates, thread="t1", pause_after=5.0)
         handler = gated.run(ctx=Context.from_dict(gated, json.loads(saved)))
         if memory is not None:
@@ -377,7 +377,7 @@ class TestPauses:
         return await handler
 
     async def test_the_conversation(self, tmp_path: Path) -> None:
-        """A run that goes on has the messages that it began with."""
+        """A resumed run has the messages of its beginning."""
         read: list[Any] = []
         agent = agent_of(Tools())
         agent.llm.response_generator = lambda messages, **_: read.append(messages) or ChatMessage("done")
@@ -389,7 +389,7 @@ class TestPauses:
         assert "deployed to prod" in str(read[-1][-1].content)
 
     async def test_a_memory_of_its_own(self, tmp_path: Path) -> None:
-        """A memory that is not saved has to be set; without it the call does not run."""
+        """A custom memory has to be set again; without it the call does not run."""
         tools, memory = Tools(), Memory.from_defaults()
         async with place("at a server", tmp_path) as where:
             saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates(), memory=memory)
@@ -402,7 +402,7 @@ class TestPauses:
 
     @pytest.mark.parametrize("later", ["c1", "c2"])
     async def test_a_later_call_that_waits(self, later: str, tmp_path: Path) -> None:
-        """A run that stops again makes only the calls again that wait by then, also of the same id."""
+        """A run that pauses again resumes with the new waiting call only, even under the same id."""
         tools, push = Tools(), [Call(later, "push", {"branch": "main"})]
         async with place("at a server", tmp_path) as where:
             saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
@@ -416,7 +416,7 @@ class TestPauses:
         assert sorted(where.operator.asked) == ["deploy", "push"]
 
     async def test_an_edit_meanwhile(self, tmp_path: Path) -> None:
-        """The call runs as an operator has changed it, and the model reads so."""
+        """The call runs as edited during the pause, and the model reads about the edit."""
         tools = Tools()
         async with place("at a server", tmp_path) as where:
             saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
@@ -426,7 +426,7 @@ class TestPauses:
         assert NOTICE in result.tool_calls[0].tool_output.content
 
     async def test_a_denial_meanwhile(self, tmp_path: Path) -> None:
-        """The call does not run."""
+        """A call that is denied during the pause does not run."""
         tools = Tools()
         async with place("at a server", tmp_path) as where:
             saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
@@ -436,7 +436,7 @@ class TestPauses:
         assert "not today" in result.tool_calls[0].tool_output.content
 
     async def test_arguments_changed_in_what_was_kept(self, tmp_path: Path) -> None:
-        """An approval is for the call as it was asked: another one does not run by it."""
+        """An approval does not cover a call that was changed in the saved text."""
         tools = Tools()
         async with place("at a server", tmp_path) as where:
             saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
@@ -449,7 +449,7 @@ class TestPauses:
         assert tools.ran == []
 
     async def test_a_workflow_of_agents(self, tmp_path: Path) -> None:
-        """It goes on at the agent whose call has waited."""
+        """A workflow resumes at the agent whose call waited."""
 
         def workflow(tools: Tools, *answers: Any) -> AgentWorkflow:
             first = agent_of(tools, *answers, name="first", description="First")
@@ -463,7 +463,7 @@ class TestPauses:
         assert tools.names() == ["deploy"]
 
     async def test_a_run_that_does_not_wait(self) -> None:
-        """It ends, and its result is the handler's; so is what it has raised."""
+        """A run that does not wait ends with the handler's result or exception."""
         agent = gate_agent(agent_of(Tools()), RULED, pause_after=0.0)
         handler = agent.run(user_msg="go")
         assert await pause(handler) is None

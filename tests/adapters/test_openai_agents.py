@@ -1,4 +1,4 @@
-"""The adapter for the OpenAI Agents SDK, with its own scripted model."""
+"""The adapter for the OpenAI Agents SDK, with the SDK's scripted model."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUIET = RunConfig(tracing_disabled=True)
 
 
 def agent_of(tools: Tools, calls: Sequence[Call], **more: Any) -> Agent[Any]:
-    """An agent whose model makes these calls in one answer, and then ends."""
+    """Return an agent whose model makes these calls in one answer and then ends."""
     answer = [function_call(each.tool, each.arguments, call_id=each.id) for each in calls]
     end = [assistant_message("done")]
     made = [function_tool(each) for each in tools.functions()]
@@ -75,14 +75,14 @@ class TestContract(AdapterContract):
 
 class TestUnseenTools:
     def test_refused_by_name(self) -> None:
-        """A tool that OpenAI runs cannot be gated: the agent is refused before it runs."""
+        """A tool that OpenAI runs is refused before the agent runs."""
         agent = agent_of(Tools(), [])
         agent.tools.append(WebSearchTool())
         with pytest.raises(UnseenToolError, match="'web_search': OpenAI runs it"):
             gate_agent(agent, create_gate(compile_rules(RULES).registry))
 
     async def test_passed_through_and_reported(self) -> None:
-        """One that is named in `passthrough` stays, and the coverage says so."""
+        """A tool that `passthrough` names stays, and the report lists it."""
         agent = agent_of(Tools(), [])
         agent.tools.append(WebSearchTool())
         gate = create_gate(compile_rules(RULES).registry)
@@ -91,7 +91,7 @@ class TestUnseenTools:
         assert "web_search" in str(found)
 
     async def test_that_comes_later(self) -> None:
-        """A tool that was added after the agent was gated stops the run."""
+        """Such a tool that is added after the agent was gated stops the run."""
         agent = gate_agent(agent_of(Tools(), []), create_gate(compile_rules(RULES).registry))
         agent.tools.append(WebSearchTool())
         with pytest.raises(UnseenToolError):
@@ -100,7 +100,7 @@ class TestUnseenTools:
 
 class TestReach:
     async def test_agents_behind_handoffs_and_tools(self) -> None:
-        """The agent that takes over, and one among the tools, are behind the same gate and session."""
+        """Agents behind a handoff and among the tools share the gate and the session."""
         tools = Tools(fails=False)
         inner = agent_of(tools, [Call("i1", "rm", {"path": "/"})])
         after = agent_of(tools, [Call("a1", "rm", {"path": "/"}), Call("a2", "release")])
@@ -118,7 +118,7 @@ class TestReach:
         outer.handoffs.append(handoff(after))
         gate_agent(outer, create_gate(compile_rules(RULES).registry))
         await Runner.run(outer, "go", run_config=QUIET)
-        # The release needs the tests that ran before the handoff.
+        # The release needs the test that ran before the handoff.
         assert tools.names() == ["release", "test"]
 
     async def test_copies(self) -> None:
@@ -131,7 +131,7 @@ class TestReach:
         assert tools.ran == []
 
     async def test_runs_without_a_thread_are_sessions_of_their_own(self) -> None:
-        """A call of one run opens nothing for the next, though it has the same agent."""
+        """Without a thread, a call in one run unlocks nothing in the next run of the agent."""
         tools = Tools(fails=False)
         agent = gate_agent(
             agent_of(tools, [Call("c1", "test")]), create_gate(compile_rules(RULES).registry)
@@ -145,7 +145,7 @@ class TestReach:
 
     @pytest.mark.slow
     async def test_runs_that_are_over_are_forgotten(self) -> None:
-        """A program that goes on for long keeps no state of runs without a thread."""
+        """The state of a finished run without a thread is released."""
         gates = Gates(create_gate(compile_rules(RULES).registry))
         await Runner.run(
             gate_agent(agent_of(Tools(), [Call("c1", "test")]), gates), "go", run_config=QUIET
@@ -156,26 +156,26 @@ class TestReach:
 
 class TestProbe:
     async def test_of_an_agent_without_a_gate(self) -> None:
-        """It says what is missing."""
+        """The error says that the agent has no gate."""
         with pytest.raises(TypeError, match="has no gate"):
             await check_coverage(agent_of(Tools(), []))
 
     async def test_that_runs(self) -> None:
-        """A probe that runs, as the tools are listed past the gate, is an error."""
+        """The probe raises an error if it runs, because the tools bypass the gate."""
         agent = gate_agent(agent_of(Tools(), []), create_gate(compile_rules(RULES).registry))
         type(agent).get_all_tools = Agent.get_all_tools  # type: ignore[method-assign]
         with pytest.raises(CoverageError, match="no call is gated"):
             await check_coverage(agent)
 
     def test_pausing_needs_a_thread(self) -> None:
-        """A run that goes on elsewhere could not find its session."""
+        """Pausing requires a thread, because a resumed run could not find its session otherwise."""
         with pytest.raises(ValueError, match="thread="):
             gate_agent(agent_of(Tools(), []), "x.rules", pause_after=1.0)
 
 
 class TestOutcomes:
     async def test_cancelled(self, tmp_path: Path) -> None:
-        """A call whose tool was cut off may have acted: its outcome is unknown, which opens nothing."""
+        """A cancelled call has an unknown outcome, which unlocks nothing."""
         started = asyncio.Event()
 
         @function_tool
@@ -205,7 +205,7 @@ class TestOutcomes:
 
 class TestArguments:
     async def test_a_key_that_stands_twice(self) -> None:
-        """The gate would judge one of its values, and a tool may read the other: it does not run."""
+        """A call with a repeated key does not run, because gate and tool could read different values."""
         tools = Tools()
         agent = agent_of(tools, [])
         answer = [function_call("lookup", '{"text": "a", "text": "b"}', call_id="c1")]

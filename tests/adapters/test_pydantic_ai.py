@@ -1,4 +1,4 @@
-"""The adapter for pydantic-ai, with its own function model."""
+"""The adapter for pydantic-ai, with its function model."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from .contract import RULES, AdapterContract, Call, Driver, Run, Setup, Tools
 
 
 def model_of(calls: Sequence[Call]) -> FunctionModel:
-    """A model that makes these calls in one answer, and then ends."""
+    """Return a model that makes these calls in one answer and then ends."""
 
     def answer(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         if calls and not any(
@@ -50,7 +50,7 @@ def model_of(calls: Sequence[Call]) -> FunctionModel:
 
 
 def failing(function: Callable[..., str]) -> Callable[..., str]:
-    """A function whose exceptions the model reads: others end the run."""
+    """Return a function whose exceptions the model reads; others would end the run."""
 
     @functools.wraps(function)
     def tool(**given: Any) -> str:
@@ -127,7 +127,7 @@ class TestUnseenTools:
             await agent.run("go")
 
     async def test_deferred_ones(self) -> None:
-        """So does one that the program runs itself, unless it is named."""
+        """A deferred tool ends the run, too, unless `passthrough` names it."""
         external = ExternalToolset([ToolDefinition(name="outside", description="Outside")])
         with pytest.raises(UnseenToolError, match="'outside': it is deferred"):
             await agent_of(Tools(), [], gated(), toolsets=[external]).run("go")
@@ -137,7 +137,7 @@ class TestUnseenTools:
         assert "outside" not in found.gated
 
     async def test_no_gate(self) -> None:
-        """An agent without the capability runs the probe, and that is an error."""
+        """The probe raises an error for an agent without the capability."""
         with pytest.raises(CoverageError, match="no call is gated"):
             await check_coverage(agent_of(Tools(), []))
 
@@ -160,7 +160,7 @@ class Changes(AbstractCapability[Any]):
 class TestOtherCapabilities:
     @pytest.mark.parametrize("first", [True, False])
     async def test_that_change_a_call(self, first: bool) -> None:
-        """The gate judges what they have made of it, wherever they stand in the list."""
+        """The gate judges the arguments as another capability changed them, at any place in the list."""
         tools = Tools()
         order = [Changes(late=False), gated()]
         agent = agent_of(tools, [Call("c1", "lookup", {"text": "a"})], *(order if first else order[::-1]))
@@ -169,7 +169,7 @@ class TestOtherCapabilities:
 
     @pytest.mark.parametrize("first", [True, False])
     async def test_that_change_an_approved_call(self, first: bool) -> None:
-        """Arguments that differ from the approved ones do not run."""
+        """A tool does not run with arguments that differ from the approved ones."""
         tools = Tools()
         order = [Changes(late=True), gated()]
         agent = agent_of(tools, [Call("c1", "lookup", {"text": "a"})], *(order if first else order[::-1]))
@@ -180,7 +180,7 @@ class TestOtherCapabilities:
 
 class TestArguments:
     async def test_an_edit_that_does_not_fit(self) -> None:
-        """An input that the tool does not take is not run, and the model reads why."""
+        """A tool does not run with an edited input that does not fit, and the model reads the reason."""
         from interlock.engine.gate import ApprovalAnswer
 
         tools = Tools()

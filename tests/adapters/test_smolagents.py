@@ -46,7 +46,7 @@ from .contract import (
 
 
 class Script(Model):
-    """A model that answers with calls or code, one answer after the other, and notes what it reads."""
+    """A model that answers with calls or code, one after the other, and records what it reads."""
 
     def __init__(self, *answers: Sequence[Call] | str) -> None:
         super().__init__(model_id="script")
@@ -82,7 +82,7 @@ def inputs_of(function: Callable[..., str]) -> dict[str, Any]:
 
 
 def tools_of(tools: Tools, *, raises: bool = False) -> list[Tool]:
-    """Tools whose errors are results, unless one that is raised is asked for: it ends the whole step."""
+    """Return tools whose errors are results, or with `raises` end the whole step."""
 
     def made(function: Callable[..., str]) -> Tool:
         @functools.wraps(function)
@@ -137,7 +137,7 @@ class TestContract(AdapterContract):
 
 class TestCalls:
     def test_an_error_that_is_raised(self) -> None:
-        """The nets hear that a tool has failed whose error ends the step."""
+        """A tool whose error ends the step counts as failed."""
         tools = Tools()
         agent = gate_agent(
             calling(tools, [Call("c1", "test")], [Call("c2", "release")], raises=True), RULED
@@ -147,7 +147,7 @@ class TestCalls:
         assert "blocked" in agent.model.read[-1]
 
     def test_a_value_of_the_state(self) -> None:
-        """The gate judges the value that a name in the arguments stands for."""
+        """The gate judges the value behind a name in the arguments."""
         tools = Tools()
         rules = 'block deploy when input.env = "prod"'
         agent = calling(tools, [Call("c1", "deploy", {"env": "where"})])
@@ -156,7 +156,7 @@ class TestCalls:
         assert tools.ran == []
 
     def test_a_tool_that_comes_later(self) -> None:
-        """One that a running agent has been given since passes the gate as well."""
+        """A tool that an agent gets later is gated."""
         tools = Tools()
         agent = gate_agent(calling(tools, [Call("c1", "rm", {"path": "/"})]), RULED)
         agent.tools["rm"] = tools_of(tools)[1]
@@ -164,7 +164,7 @@ class TestCalls:
         assert tools.ran == []
 
     def test_a_tool_of_two_agents(self) -> None:
-        """The other agent's is left as it was, without a gate."""
+        """A tool that another agent shares stays ungated there."""
         tools = Tools()
         one, other = calling(tools, [Call("c1", "rm", {"path": "/"})]), calling(Tools())
         other.tools = dict(one.tools)
@@ -173,7 +173,7 @@ class TestCalls:
         assert tools.names() == ["rm"]
 
     def test_a_tool_that_is_set_up(self) -> None:
-        """What a tool prepares with its first call is there when it runs."""
+        """The setup that a tool runs before its first call is kept."""
 
         class Late(Tool):
             name = "late"
@@ -194,7 +194,7 @@ class TestCalls:
         assert "ready" in model.read[-1]
 
     def test_arguments_that_change_while_the_gate_decides(self) -> None:
-        """A call runs as it was approved, whoever has the model's answer and changes it meanwhile."""
+        """A call runs with the approved arguments although the model's answer changes in between."""
         ran, target = list[Any](), {"env": "test"}
 
         class Deploy(Tool):
@@ -217,7 +217,7 @@ class TestCalls:
         assert ran == [{"env": "test"}]
 
     def test_managed_agents(self) -> None:
-        """Their calls are of their manager's session."""
+        """The calls of managed agents belong to their manager's session."""
         tools = Tools(fails=False)
         below = calling(tools, [Call("b1", "release")])
         below.name, below.description = "below", "Below"
@@ -236,7 +236,7 @@ class TestPauses:
     def test_a_step_begins_at_the_model(self) -> None:
         """smolagents cannot pause: a run makes no call of its memory that has no result.
 
-        Where this fails, the adapter may learn to pause.
+        If this fails, the adapter may learn to pause.
         """
         tools = Tools()
         agent = calling(tools)
@@ -248,7 +248,7 @@ class TestPauses:
 
 class TestCode:
     def test_the_block_is_a_call(self) -> None:
-        """Code that is blocked does not run, and the model reads why."""
+        """Blocked code does not run, and the model reads the reason."""
         tools = Tools()
         agent = gate_agent(coding(tools, 'lookup("a")'), approving("block python"))
         agent.run("go", max_steps=1)
@@ -256,7 +256,7 @@ class TestCode:
         assert "Tool 'python' blocked" in "".join(agent.model.read)
 
     def test_its_tools_are_calls(self) -> None:
-        """A tool that the code calls is blocked for itself, and ends the block."""
+        """A tool that the code calls is blocked separately, and ends the block of code."""
         tools = Tools()
         agent = gate_agent(coding(tools, 'lookup("a")\nrm("/")\nlookup("b")'), RULED)
         agent.run("go")
@@ -264,7 +264,7 @@ class TestCode:
         assert "Tool 'rm' blocked" in agent.model.read[-1]
 
     def test_an_edited_tool(self) -> None:
-        """The code gets the tool's own value; the model reads of the edit in the block's logs."""
+        """The code gets the tool's plain value, and the model reads about the edit in the logs."""
         tools = Tools()
         agent = coding(tools, 'print(deploy("prod") == "deployed to staging")')
         gate_agent(agent, approving("require human-approval before deploy", **EDITED)).run("go")
@@ -273,7 +273,7 @@ class TestCode:
         assert NOTICE in agent.model.read[-1]
 
     def test_edited_code(self) -> None:
-        """The block runs as it was approved."""
+        """An edited block runs as approved."""
         tools = Tools()
         agent = coding(tools, 'lookup("a")')
         answers = iter([ApprovalAnswer(True, input={"code": 'lookup("b")'}), ApprovalAnswer(True)])
@@ -283,7 +283,7 @@ class TestCode:
         assert "A person changed code" in agent.model.read[-1]
 
     def test_a_function_of_an_earlier_block(self) -> None:
-        """It still calls its tools through the gate."""
+        """A function that an earlier block defined calls gated tools."""
         tools = Tools()
         agent = coding(tools, 'def clean():\n    return rm("/")', "clean()")
         gate_agent(agent, RULED).run("go")
@@ -291,12 +291,12 @@ class TestCode:
         assert "Tool 'rm' blocked" in agent.model.read[-1]
 
     def test_coverage(self) -> None:
-        """Code is listed beside the tools."""
+        """The report lists the code beside the tools."""
         assert check_coverage(gate_agent(coding(Tools()), RULED)).gated[:2] == ("python", "lookup")
 
 
 class Elsewhere(PythonExecutor):
-    """An executor that would run code on another machine."""
+    """An executor that represents one on another machine."""
 
     def send_tools(self, tools: dict[str, Tool]) -> None:
         self.tools = tools
@@ -322,12 +322,12 @@ class TestUnseenTools:
         return CodeAgent([lookup], Script("1"), executor=Elsewhere(), verbosity_level=LogLevel.OFF)
 
     def test_an_executor_elsewhere(self) -> None:
-        """Tools that run where the code does are refused by name."""
+        """Tools that run in a remote executor are refused by name."""
         with pytest.raises(UnseenToolError, match="'lookup': the code's executor runs it elsewhere"):
             gate_agent(self.agent(), RULED)
 
     def test_passthrough(self) -> None:
-        """Named ones are sent as they are; the code itself still asks."""
+        """Tools that `passthrough` names are sent unchanged, and the code itself is gated."""
         agent = gate_agent(self.agent(), RULED, passthrough=("lookup",))
         assert agent.run("go") == "done"
         found = check_coverage(agent)
@@ -335,6 +335,6 @@ class TestUnseenTools:
         assert list(found.unseen) == ["lookup"]
 
     def test_no_gate(self) -> None:
-        """The probe needs one."""
+        """The probe raises an error without a gate."""
         with pytest.raises(TypeError, match="has no gate"):
             check_coverage(calling(Tools()))

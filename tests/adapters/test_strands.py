@@ -43,7 +43,7 @@ from .contract import (
 
 
 class FakeModel(Model):
-    """Makes calls in its first answers, one list of them after the other, and then ends."""
+    """Makes calls in its first answers, one list after the other, and then ends."""
 
     def __init__(self, *answers: Sequence[Call], **config: Any) -> None:
         self.answers = [each for each in answers if each]
@@ -81,7 +81,7 @@ def agent_of(tools: Tools, /, *answers: Sequence[Call], **more: Any) -> Agent:
 
 
 def outputs_of(agent: Agent) -> dict[str, str]:
-    """Results of calls as the model reads them, by their ids."""
+    """Return the results of calls as the model reads them, by their ids."""
     return {
         block["toolResult"]["toolUseId"]: str(
             "\n".join(str(each.get("text", each)) for each in block["toolResult"]["content"])
@@ -93,7 +93,7 @@ def outputs_of(agent: Agent) -> dict[str, str]:
 
 
 class StrandsDriver(Driver):
-    """An agent with a session manager; what is kept of a paused run is the manager's folder."""
+    """An agent with a session manager; the saved state of a paused run is the manager's folder."""
 
     pauses = True
 
@@ -152,7 +152,7 @@ def asking(operator: Operator, **how: Any) -> GateHooks:
 class TestChanges:
     @pytest.mark.parametrize("where", ["hook", "middleware"])
     async def test_the_gate_judges_what_runs(self, where: str) -> None:
-        """Arguments that a later hook or middleware has changed are those that an operator sees."""
+        """An operator sees the arguments as a later hook or middleware changed them."""
 
         def by_hook(event: BeforeToolCallEvent) -> None:
             event.tool_use = {**event.tool_use, "input": {"env": "prod"}}
@@ -172,7 +172,7 @@ class TestChanges:
 
     @pytest.mark.parametrize("where", ["hook", "middleware"])
     async def test_another_tool(self, where: str) -> None:
-        """A tool that a hook or middleware puts in place of the model's is gated by its own name."""
+        """A tool that a hook or middleware substitutes is gated under its own name."""
         tools = Tools()
         rm = tool(tools.functions()[1])
 
@@ -195,7 +195,7 @@ class TestChanges:
 
     @pytest.mark.parametrize("state", ["kept", "emptied"])
     async def test_a_middleware_that_runs_the_tool(self, state: str) -> None:
-        """A middleware that runs a tool itself finds it gated, whatever it says of the call."""
+        """A middleware that runs a tool itself runs the gated tool."""
         tools = Tools()
 
         async def running(context: Any, _: Any) -> Any:
@@ -210,14 +210,14 @@ class TestChanges:
         assert tools.ran == []
 
     def test_a_tool_with_its_own_run(self) -> None:
-        """A tool whose object says how it runs is refused at the start."""
+        """A tool object with its own `stream` is refused when the agent is made."""
         rm = tool(Tools().functions()[1])
         rm.stream = rm.stream  # type: ignore[method-assign]
         with pytest.raises(TypeError, match="'rm' has its stream as an attribute"):
             agent_of(Tools(), hooks=[hooks_of()], tools=[rm])
 
     async def test_a_tool_that_gets_its_own_run_later(self) -> None:
-        """It ends the run, though it was gated at the start."""
+        """A tool that gets its own `stream` after it was gated ends the run."""
         tools = Tools()
         rm = tool(tools.functions()[1])
         agent = agent_of(tools, [Call("c1", "rm", {"path": "/"})], hooks=[hooks_of()], tools=[rm])
@@ -227,7 +227,7 @@ class TestChanges:
         assert tools.ran == []
 
     async def test_a_retry(self) -> None:
-        """A call that a hook has run again is another one for the nets."""
+        """A call that a hook repeats is judged as another call."""
         tools = Tools()
 
         def again(event: AfterToolCallEvent) -> None:
@@ -242,7 +242,7 @@ class TestChanges:
 
 class TestAgents:
     async def test_an_agent_among_the_tools(self) -> None:
-        """Its calls are of the session of the agent that has it."""
+        """The calls of an agent that is a tool belong to the outer agent's session."""
         tools = Tools(fails=False)
         inner = agent_of(tools, [Call("i1", "rm", {"path": "/"}), Call("i2", "test")], name="inner")
         outer = agent_of(
@@ -257,7 +257,7 @@ class TestAgents:
         assert tools.names() == ["release", "test"]
 
     def test_one_with_a_gate_of_its_own(self) -> None:
-        """A tool that is the agent of another gate keeps that one."""
+        """An agent that is a tool and has another gate keeps that gate."""
         tools = Tools()
         inner = agent_of(tools, [Call("i1", "rm", {"path": "/"})], name="inner", hooks=[hooks_of()])
         outer = agent_of(
@@ -270,7 +270,7 @@ class TestAgents:
         assert tools.ran == []
 
     async def test_without_a_session_manager(self) -> None:
-        """Each agent is a session of its own, over all of its runs."""
+        """Without a session manager, each agent has one session for all its runs."""
         tools, hooks = Tools(fails=False), hooks_of()
         first = agent_of(tools, [Call("c1", "test")], hooks=[hooks])
         second = agent_of(tools, [Call("c3", "release")], hooks=[hooks])
@@ -282,7 +282,7 @@ class TestAgents:
         assert tools.names() == ["release", "test"]
 
     def test_calls_of_the_program(self) -> None:
-        """Calls that a program makes by `agent.tool` pass the gate, too."""
+        """Calls that a program makes by `agent.tool` are gated, too."""
         tools = Tools()
         agent = agent_of(tools, hooks=[hooks_of(pause_after=0.0)])
         assert "blocked" in str(agent.tool.rm(path="/"))
@@ -296,14 +296,14 @@ class TestUnseenTools:
         [{"anthropic_tools": [{"type": "t", "name": "web"}]}, {"params": {"tools": [{"type": "web"}]}}],
     )
     def test_of_the_provider(self, config: dict[str, Any]) -> None:
-        """A tool in the model's settings is refused when the agent is made, unless it is named."""
+        """A tool in the model's settings is refused unless `passthrough` names it."""
         with pytest.raises(UnseenToolError, match="'web': the model's provider runs it"):
             Agent(model=FakeModel(**config), hooks=[hooks_of()])
         agent = Agent(model=FakeModel(**config), hooks=[hooks_of(passthrough=("web",))])
         assert list(check_coverage(agent).unseen) == ["web"]
 
     async def test_that_come_later(self) -> None:
-        """One that comes up after that ends the run before the model is asked."""
+        """Such a tool that is added later ends the run before the model is asked."""
         agent = agent_of(Tools(), hooks=[hooks_of()])
         agent.model.update_config(params={"tools": [{"type": "web"}]})
         with pytest.raises(UnseenToolError):
@@ -317,7 +317,7 @@ class TestUnseenTools:
 
 class TestOutcomes:
     async def test_a_tool_that_is_cut_off(self, tmp_path: Path) -> None:
-        """A tool of a run that is cancelled has an unknown outcome."""
+        """A call in a cancelled run has an unknown outcome."""
         running = asyncio.Event()
 
         @tool
@@ -344,7 +344,7 @@ class TestOutcomes:
             await until(ended)
 
     async def test_a_tool_that_asks(self) -> None:
-        """A tool that interrupts the run itself has not run: the call is asked about once."""
+        """A call whose tool interrupts the run is requested once."""
         operator = Operator({"push": ApprovalAnswer(True)})
 
         @tool(context=True)
@@ -364,7 +364,7 @@ class TestOutcomes:
         assert operator.asked == ["push"]
 
     async def test_a_resume_approves_nothing(self) -> None:
-        """An answer to a pause from elsewhere has the call asked about again, and wait."""
+        """A foreign answer to a pause does not approve the call, which keeps waiting."""
         tools, operator = Tools(), Operator()
         hooks = asking(operator, pause_after=0.01)
         agent = agent_of(tools, [Call("c1", "push", {"branch": "b"})], hooks=[hooks])
@@ -381,7 +381,7 @@ class TestOutcomes:
 
 
 async def test_two_calls_of_one_id() -> None:
-    """Some models give two calls of an answer one id: one permission is for one run."""
+    """Of two calls with one id, a permission allows only one."""
     tools = Tools()
     agent = agent_of(tools, [Call("p1", "publish"), Call("p1", "publish")], hooks=[hooks_of()])
     await agent.invoke_async("go")

@@ -170,7 +170,7 @@ async def _stalled() -> list[Line]:
 
 
 async def _memory() -> list[Line]:
-    """Measure a server's memory for idle agents, and for agents that wait for a person."""
+    """Measure a server's memory for idle agents, and for agents that wait for an operator."""
     with server("echo_server") as echo:
         async with clients(echo, 50):
             before = echo.memory()
@@ -196,7 +196,7 @@ async def _memory() -> list[Line]:
 
 
 async def _all_wait(to: Server, agents: list[Client]) -> asyncio.Future[list[str]]:
-    """Have every agent wait for a person; return once a console was notified of all of them."""
+    """Make every agent wait for an operator; return once a console was notified of all of them."""
     async with console(to.port, to.operator) as told:
         asked = asyncio.gather(*(agent.call("deploy") for agent in agents))
         left = len(agents)
@@ -255,7 +255,7 @@ class _Agent:
         return asyncio.run_coroutine_threadsafe(work, self._loop).result(60)
 
     def ask(self, ticket: str) -> float:
-        """Make a call that waits for a person; return the monotonic time of the call."""
+        """Make a call that waits for an operator; return the monotonic time of the call."""
         session = self._session
         assert session is not None
         begun = time.monotonic()

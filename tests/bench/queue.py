@@ -62,7 +62,7 @@ async def _measured() -> dict[str, float]:
 
 
 async def _ask(agents: list[Client], first: int, number: int) -> None:
-    """Make calls that wait for a person, rotating through the sessions."""
+    """Make calls that wait for an operator, rotating through the sessions."""
     for call in range(first, first + number):
         agent = agents[call % len(agents)]
         params = {

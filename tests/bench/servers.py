@@ -262,7 +262,7 @@ _WAITING = "SELECT count(*) FROM session WHERE waiting > 0 AND status <> 'done'"
 
 @asynccontextmanager
 async def _waiting(to: list[Server]) -> AsyncGenerator[None]:
-    """Run agents at the first of some servers that each wait for a person, and continue at the next."""
+    """Run agents at the first of some servers that each wait for an operator and continue at the next."""
     url = ",".join(each.url for each in to)
     async with AsyncExitStack() as stack:
         room = asyncio.Semaphore(AT_ONCE)

@@ -1,4 +1,4 @@
-"""Time that a person waits for help, and for the console's first paint with short and long queues."""
+"""Time that a user waits for help, and for the console's first paint with short and long queues."""
 
 from __future__ import annotations
 

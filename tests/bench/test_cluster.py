@@ -1,4 +1,4 @@
-"""The benchmark of durable decisions writes what it counts, in each of its ways."""
+"""The benchmark of durable decisions writes the decisions that it counts, in each variant."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class TestWays:
     def test_in_postgresql(
         self, way: str, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """The bare statement writes the same columns as the journal."""
+        """Each variant writes the decisions whose number it prints."""
         cluster._serve(way, str(postgresql), 0)
         assert capsys.readouterr().out.split()[0] == "6"
         assert [len(list(open_reader(postgresql).events(f"s0-{n}"))) for n in range(3)] == [3, 3, 3]
 
     def test_in_a_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """SQLite has the same decisions."""
+        """The variant with SQLite writes the same number of decisions."""
         cluster._serve("sqlite", str(tmp_path / "file.db"), 0)
         assert capsys.readouterr().out.split()[0] == "6"
         assert [len(list(open_reader(tmp_path / "file.db").events(f"s0-{n}"))) for n in range(3)] == [

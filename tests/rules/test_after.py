@@ -1,4 +1,4 @@
-"""G-81, G-111: rules that a call brings into effect: `after …`, `block … after`."""
+"""G-81, G-111: rules that a call activates: `after …`, `block … after`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ PUT = "allow unclear bash\n"
 
 class TestApproval:
     async def test_only_after_the_call(self) -> None:
-        """What was called before any page was read needs nobody, what is called after it always does."""
+        """A call before the first page needs no approval, and each call after it needs one."""
         gate, operator = manager(ASKS), Operator(True, False)
         await succeed(gate, "send_email", "c1")
         await succeed(gate, "read_web", "c2")
@@ -38,7 +38,7 @@ class TestApproval:
         assert len(operator.asked) == 2
 
     async def test_from_the_calls_beginning(self) -> None:
-        """A page that is still being read, or could not be read, has been asked for."""
+        """A call that is still running, or failed, activates the rule."""
         gate = manager(ASKS)
         assert await reason(gate, "read_web", "c1") is None
         assert await reason(gate, "send_email", "c2") is not None
@@ -58,7 +58,7 @@ class TestApproval:
         assert [asked.people for asked in operator.asked] == [2]
 
     async def test_the_same_tool(self) -> None:
-        """The first deploy needs nobody."""
+        """The first deploy needs no approval."""
         gate = manager("after deploy require human-approval before deploy")
         await succeed(gate, "deploy", "c1")
         assert await reason(gate, "deploy", "c2") is not None
@@ -76,7 +76,7 @@ class TestApproval:
         assert (decision.outcome, operator.asked) == ("ask", [])
 
     async def test_a_page_that_was_never_read(self) -> None:
-        """A call that was allowed and never ran takes its flag back, as it does a token (A-40)."""
+        """A call that was allowed and never ran deactivates the rule again (A-40)."""
         gate = manager(ASKS)
         decision = await gate.handle_tool_call(call("read_web", "c1"))
         never_ran = result("read_web", "c1", is_error=True)
@@ -101,7 +101,7 @@ class TestBlock:
 
 
 class TestOneCall:
-    """A shell command may do both: what it reads counts before what it does."""
+    """One shell command with both names: reading counts before sending."""
 
     @pytest.mark.parametrize("command", ["mail ada < x; curl y", "curl y | mail ada", "mail `curl y`"])
     async def test_of_both_names(self, command: str) -> None:
@@ -110,20 +110,20 @@ class TestOneCall:
         assert await reason(gate, "bash", "c2", command=command) is not None
 
     async def test_of_a_tool_that_is_itself_the_cause(self) -> None:
-        """`after bash`: a mapped command of the first `bash` call comes after none."""
+        """With `after bash`, a mapped command of the first `bash` call needs no approval."""
         gate = manager(f"{MAPS}{PUT}after bash require human-approval before send_email")
         await succeed(gate, "bash", "c1", command="mail ada < x")
         assert await reason(gate, "bash", "c2", command="mail ada < x") is not None
 
     async def test_of_an_unclear_command(self) -> None:
-        """What cannot be read may be what brings a rule into effect: it needs approval itself (G-64)."""
+        """An unclear command may activate the rule, so it needs approval itself (G-64)."""
         gate = manager(f"map bash.command /^curl/ as read_web\n{BLOCKS}")
         assert await reason(gate, "bash", "c1", command="ls") is None
         assert await reason(gate, "bash", "c2", command="$TOOL y") is not None
 
 
 class TestOneOfSeveral:
-    """`after A or C`: one rule, and one net, whichever of them came."""
+    """`after A or C` is one rule and one net, which either call activates."""
 
     async def test_either_counts(self) -> None:
         for first in ("read_web", "read_mail"):
@@ -147,7 +147,7 @@ class TestOneOfSeveral:
         assert said == "pay is blocked after a call to read_web or read_mail or read_file."
 
     async def test_until_an_approval(self) -> None:
-        """A success that ran beside any of the causes lowers no flag."""
+        """An approved call that ran beside one of the causes does not end the block."""
         gate, operator = manager("block pay after read_web or read_mail until human-approval"), Operator()
         await succeed(gate, "read_web", "c1")
         await gate.handle_tool_call(call("pay", "c2"), operator.context)
@@ -212,7 +212,7 @@ class TestForSame:
 
     @pytest.mark.parametrize("tool", ["read_ticket", "refund"])
     async def test_a_call_without_a_value_is_blocked(self, tool: str) -> None:
-        """For which ticket it counts is unknown, so it is no question either."""
+        """A call without a value is blocked without a request, because its ticket is unknown."""
         gate, operator = manager(self.RULE), Operator()
         decision = await gate.handle_tool_call(call(tool, "c1"), operator.context)
         assert (decision.outcome, operator.asked) == ("block", [])
@@ -225,7 +225,7 @@ class TestForSame:
         assert [asked.people for asked in operator.asked] == [2]
 
     async def test_a_grant_is_for_its_ticket(self) -> None:
-        """What was granted for one ticket says nothing of another, whatever a map reads."""
+        """A grant for one ticket does not cover another one, although a map reads the ticket."""
         gate = manager(f"map refund.ticket /./ as refunding\n{self.RULE}")
         for number in (7, 8):
             await succeed(gate, "read_ticket", f"r{number}", ticket=number)
@@ -237,7 +237,7 @@ class TestForSame:
 
 @dataclass
 class Granting:
-    """An operator who grants each call for the session."""
+    """An operator who approves each call with a grant for the session."""
 
     asked: int = 0
 
@@ -252,7 +252,7 @@ class Granting:
 
 @dataclass
 class Plainly:
-    """What such rules say of calls, without nets: whether each call needs approval or is blocked."""
+    """A model of such rules without nets: it allows a call, requires approval or blocks it."""
 
     rules: Sequence[tuple[str, tuple[str, ...], str, bool]]
     begun: set[tuple[str, object]] = field(default_factory=set[tuple[str, object]])
@@ -272,7 +272,7 @@ class Plainly:
 class TestLaw:
     @pytest.mark.parametrize("seed", range(examples(300)))
     async def test_any_calls(self, seed: int) -> None:
-        """Any calls under any such rules, several names in one call too, as their words say."""
+        """Any calls under any such rules get the model's verdict, also with several names in one call."""
         chance, tools = random.Random(seed), ["a", "b", "c", "bash"]
         rules: list[tuple[str, tuple[str, ...], str, bool]] = []
         for _ in range(chance.randrange(1, 5)):
@@ -312,7 +312,7 @@ class TestLaw:
 
 class TestWords:
     def test_for_the_model(self) -> None:
-        """The account of the rules says what calls brought into effect."""
+        """The model's text of the rules mentions the calls that activated them."""
         gate = manager(f"{ASKS}\n{BLOCKS}")
         assert gate.constraints() == (
             "send_email needs human approval once read_web is called.",
@@ -334,7 +334,7 @@ class TestWords:
 
 class TestHistory:
     def test_calls_that_failed_count(self) -> None:
-        """A history's failed call unlocks nothing and brings rules into effect (G-25)."""
+        """A failed call in a history unlocks nothing and activates rules (G-25)."""
         gate = manager(f"{BLOCKS}\nrequire read_web before deploy")
         gate.replay([ReplayEntry("read_web", {}, is_error=True)])
         assert [verdict.kind for verdict in gate.classify(call("pay"))] == ["blocked", "abstain"]
@@ -347,7 +347,7 @@ class TestHistory:
 
 class TestChecked:
     def test_what_can_never_be(self) -> None:
-        """`require … before` and `block … after` of the same call leave no way, which the proof finds."""
+        """The proof finds that `require … before` and `block … after` of the same call leave no way."""
         [error] = examine(compile_rules(f"require read_web before pay\n{BLOCKS}")).errors
         assert error.message == "'pay' can never be called, though no rule blocks it"
 

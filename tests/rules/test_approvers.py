@@ -1,4 +1,4 @@
-"""Who approves: `of GROUP`, `not by author`, `escalate to GROUP after TIME`, from text to net."""
+"""Approvers: `of GROUP`, `not by author`, `escalate to GROUP after TIME`, from text to net."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ class TestSyntax:
         ],
     )
     def test_options_in_any_order(self, options: str, people: int, approvers: Approvers) -> None:
-        """Each stands once, among the others."""
+        """Each option may be given once, in any order."""
         made = rule(options)
         assert (made.people, made.approvers) == (people, approvers)
 
     def test_the_other_forms_of_an_approval(self) -> None:
-        """A number before, a cause before, and a block until an approval take them as well."""
+        """Rules with a number, with `after` and with `until human-approval` accept the options, too."""
         for text in (
             "require 2 human-approvals before deploy of security",
             "after read require human-approval before deploy by 2 of security",
@@ -64,7 +64,7 @@ class TestSyntax:
             assert net.rule.group == "security"
 
     def test_a_group_may_be_any_plain_word(self) -> None:
-        """Words of the language are words like any other behind `of`."""
+        """A keyword may be the name of a group."""
         assert rule("of risk risk high").group == "risk"
 
     @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ class TestSyntax:
         ],
     )
     def test_faults_with_their_remedies(self, options: str, message: str, remedy: str) -> None:
-        """What was found, what was expected, and what to write."""
+        """The error has the word found, the expected words and the remedy."""
         with pytest.raises(RuleError) as raised:
             compile_rules(f"{HEAD} {options}")
         [problem] = raised.value.problems
@@ -108,12 +108,12 @@ class TestSyntax:
         assert remedy in problem.remedy
 
     def test_an_order_has_no_approvers(self) -> None:
-        """They are options of approvals alone."""
+        """Only approvals have these options."""
         with pytest.raises(RuleError, match="'of' is an option of 'require human-approval before"):
             compile_rules("require test before deploy of security")
 
     def test_editors_propose_the_words(self) -> None:
-        """Each word of an option is known where it may stand; a group is no tool."""
+        """Editors propose each word of an option in its place; a group is no tool."""
         assert {"of", "not", "escalate"} <= {*next_rule_words(f"{HEAD} ").words}
         assert next_rule_words(f"{HEAD} not ").words == ("by",)
         assert next_rule_words(f"{HEAD} escalate ").words == ("to",)
@@ -122,14 +122,14 @@ class TestSyntax:
 
 class TestNet:
     def test_the_manual_transition_says_who(self) -> None:
-        """The net has it, so that a record, a drawing and a resume know it without the text."""
+        """The net contains the approvers, so that a record, a drawing and a resume need no text."""
         for options, name in (("of security", "approve"), ("by 2 of security", "person")):
             [net] = compile_rules(f"{HEAD} {options}").nets
             terms = {each.name: each.approvers for each in net.transitions if each.type == "manual"}
             assert terms == {name: Approvers("security")}
 
     def test_an_implied_rule_asks_the_same_people(self) -> None:
-        """A command that cannot be read may be what only some may approve (G-64)."""
+        """An unclear command needs the same approvers as the commands that it may contain (G-64)."""
         rules = compile_rules(f"map bash.command ./deploy as deploy\n{HEAD} by 2 of security")
         [implied] = [net.rule for net in rules.nets if net.rule and net.rule.source.implied]
         assert implied.approvers == Approvers("security")
@@ -172,7 +172,7 @@ class TestGate:
         ],
     )
     async def test_only_members_count(self, answer: bool | ApprovalAnswer, outcome: str) -> None:
-        """A confirm that does not say who of the group has approved has approved nothing."""
+        """An approval without the approver's group does not count for the group."""
         rules = f"{HEAD} by 2 of security escalate to oncall after 10m"
         manager = GateManager(compile_rules(rules).registry)
         context = GateContext(lambda _: answer)
@@ -182,14 +182,14 @@ class TestGate:
             assert "2 of security must approve" in (decision.reason or "")
 
     async def test_one_of_a_group(self) -> None:
-        """Also where one approval is enough."""
+        """The group counts also if one approval is enough."""
         manager = GateManager(compile_rules(f"{HEAD} of security").registry)
         context = GateContext(lambda _: True)
         decision = await manager.handle_tool_call(ToolCall("c1", "deploy", {}), context)
         assert "1 of security must approve; nobody known did" in (decision.reason or "")
 
     def test_the_model_is_told(self) -> None:
-        """Who must approve; when others are called is none of its business."""
+        """The model's text names the approvers, but not the escalation."""
         text = f"{HEAD} by 2 of security not by author escalate to oncall after 10m"
         [sentence] = GateManager(compile_rules(text).registry).constraints()
         assert sentence == (
@@ -223,18 +223,18 @@ class TestStrictness:
         ],
     )
     def test_weaker(self, one: str, other: str, weaker: bool) -> None:
-        """Weaker is what some people could approve who could not before."""
+        """A rule is weaker if it allows approval by somebody whom the other rule does not."""
         assert is_weaker_approval(rule(one), rule(other)) is weaker
 
     def test_other_people_turn_it_off(self) -> None:
-        """A rule on who approves is not turned off by one person alone."""
+        """Switching off a rule with approvers takes another operator."""
         assert people_to_loosen(rule("of security")) == 1
         assert people_to_loosen(rule("by 2 of security")) == 2
         assert people_to_loosen(rule("not by author")) == 1
         assert people_to_loosen(rule("escalate to oncall after 10m")) == 0
 
     def test_the_strictest_of_several(self) -> None:
-        """Terms that are as strict as all others; never those of nobody in particular."""
+        """The strictest terms are as strict as each of the rules."""
         of, anybody = rule("of security"), rule("risk high")
         found = strictest([anybody, of])
         assert found is not None
@@ -254,20 +254,20 @@ class TestComparison:
         ],
     )
     def test_kinds(self, old: str, new: str, kinds: set[str]) -> None:
-        """Another group, or the author, is a difference, in both ways where neither is stricter."""
+        """A changed group or author is a difference, and both kinds if neither is stricter."""
         found = compare(compile_rules(f"{HEAD} {old}"), compile_rules(f"{HEAD} {new}"))
         assert {each.kind for each in found.differences} == kinds
         assert not found.same
 
     def test_what_is_neither_is_not_called_the_same(self) -> None:
-        """An escalation that only calls others lets nobody else approve, and is a change."""
+        """An escalation that adds no approver is neither weaker nor stricter, but is reported."""
         new = compile_rules(f"{HEAD} escalate to oncall after 10m")
         found = compare(compile_rules(HEAD), new)
         assert (found.differences, found.same) == ((), False)
         assert found.unknown == ("deploy is approved by other people, or escalated in another way",)
 
     def test_the_same(self) -> None:
-        """Nothing is said of what did not change."""
+        """An unchanged rule has no difference."""
         text = f"{HEAD} by 2 of security not by author escalate to oncall after 10m"
         assert compare(compile_rules(text), compile_rules(text)).same
 
@@ -291,13 +291,13 @@ class TestMembers:
         assert errors == ["needs 1 of security, which has no members who may decide"]
 
     def test_enough(self) -> None:
-        """Nothing is said of a rule that can be met."""
+        """A rule with enough members causes no finding."""
         third = Operator("cleo", groups=("security",))
         assert self.found("by 2 of security", MARIA, ADA, third) == ([], [])
         assert self.found("of security", MARIA) == ([], [])
 
     def test_a_group_that_nobody_is_in(self) -> None:
-        """Said once for each group, with the one that was probably meant."""
+        """A group without members is an error for each of the two groups."""
         errors, _ = self.found("of securty escalate to oncal after 10m", MARIA, ADA)
         assert errors == [
             "no operator is in the group 'securty'",
@@ -305,7 +305,7 @@ class TestMembers:
         ]
 
     def test_the_author_is_the_only_member(self) -> None:
-        """It can be met, but not where that person is behind the session."""
+        """The only member as author is a warning, because the rule can be met for other sessions."""
         errors, warnings = self.found("of security not by author", MARIA)
         assert errors == []
         assert warnings == [
@@ -316,13 +316,13 @@ class TestMembers:
         assert "a session that one of them starts" in warnings[0]
 
     def test_only_once_it_is_escalated(self) -> None:
-        """Members of the other group count only then."""
+        """Members of the escalation's group count only after the escalation."""
         errors, warnings = self.found("by 2 of security escalate to oncall after 10m", MARIA, OMAR)
         assert errors == []
         assert "can be met only after 10 min, with oncall" in warnings[0]
 
     def test_nobody_is_configured(self) -> None:
-        """Then nobody is in a group: said with the remedy, once for each rule on one."""
+        """Without configured operators, each rule on a group causes one warning with a remedy."""
         rules = compile_rules(f"{HEAD} by 2 of security\n{HEAD} not by author")
         result = about_approvers((net.rule for net in rules.nets), Operators())
         assert result.errors == ()
@@ -338,7 +338,7 @@ OMAR = Operator("omar", groups=("oncall",))
 
 class TestGroupsOfAProvider:
     def test_members_are_not_counted(self) -> None:
-        """A group whose members a provider names is known, with or without configured operators."""
+        """A provider's group is known, and its members are not counted."""
         nets = compile_rules(f"{HEAD} by 2 of security").nets
         for listed in (None, (Operator("ada", groups=("dba",)),)):
             assert about_approvers((net.rule for net in nets), Operators(listed, ("security",))) == (

@@ -1,4 +1,4 @@
-"""Rules from files: several at once, ready-made ones, and files that are none."""
+"""Rules from files: several at once, the library, and unreadable files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def failure(*paths: Path | str) -> RuleError:
 
 class TestLoading:
     def test_compiles_several_files_as_one_set(self, tmp_path: Path) -> None:
-        """A map of one file applies to the rules of all; nets come in the order of the files."""
+        """A map applies to the rules of all files, and the nets are in the order of the files."""
         maps, rules = tmp_path / "maps.rules", tmp_path / "main.rules"
         maps.write_text("map bash.command rm as delete\nblock x")
         rules.write_text("block delete")
@@ -31,7 +31,7 @@ class TestLoading:
         assert dict(loaded.sources) == {str(rules): rules.read_text(), str(maps): maps.read_text()}
 
     def test_numbers_each_file_on_its_own(self, tmp_path: Path) -> None:
-        """G-40: errors of all files come together, each with its own file and line."""
+        """G-40: the errors of all files are reported together, each with its file and line."""
         first, second = tmp_path / "a.rules", tmp_path / "b.rules"
         first.write_text("block a\nallow b")
         second.write_text("block")
@@ -43,20 +43,20 @@ class TestLoading:
         ]
 
     def test_accepts_a_byte_order_mark(self, tmp_path: Path) -> None:
-        """A mark at the start of a file does not shift its columns."""
+        """A byte order mark does not shift columns."""
         path = tmp_path / "a.rules"
         path.write_bytes(b"\xef\xbb\xbfallow x")
         assert failure(path).problems[0].column == 1
 
     def test_needs_a_file(self) -> None:
-        """Loading nothing is a mistake of the caller."""
+        """Loading no file raises an error."""
         with pytest.raises(ValueError, match="at least one rules file"):
             load_rules()
 
 
 class TestUnreadable:
     def test_missing(self, tmp_path: Path) -> None:
-        """A missing file is named, with what to do."""
+        """The error about a missing file contains its path and a remedy."""
         assert str(failure(tmp_path / "no.rules")) == (
             f"{tmp_path / 'no.rules'}: no such rules file\n    check the path, or create the file"
         )
@@ -67,12 +67,12 @@ class TestUnreadable:
 
     @pytest.mark.parametrize("name", ["\0", "x" * 5000, "a.rules/b.rules"])
     def test_impossible_path(self, name: str, tmp_path: Path) -> None:
-        """A path the system refuses is a rule error too."""
+        """A path that the system refuses raises a rule error."""
         (tmp_path / "a.rules").write_text("")
         assert "cannot be read: " in str(failure(tmp_path / name))
 
     def test_too_large(self, tmp_path: Path) -> None:
-        """What is no rules file is not read to its end."""
+        """A file that is too large is refused."""
         path = tmp_path / "big.rules"
         path.write_text("# note\n" * 200_000)
         assert "is larger than 1,000,000 bytes" in str(failure(path))
@@ -80,7 +80,7 @@ class TestUnreadable:
         assert load_rules(path).nets == ()
 
     def test_other_encoding(self, tmp_path: Path) -> None:
-        """The first byte that is no UTF-8 is shown at its place."""
+        """The first byte that is not UTF-8 is located."""
         path = tmp_path / "latin.rules"
         path.write_bytes("block a\nblock né # x\nblock b".encode("latin-1"))
         (problem,) = failure(path).problems
@@ -89,7 +89,7 @@ class TestUnreadable:
         assert problem.text == "block n\ufffd # x"
 
     def test_nul(self, tmp_path: Path) -> None:
-        """A NUL character is shown at its place."""
+        """A NUL character is located."""
         path = tmp_path / "nul.rules"
         path.write_bytes(b"block a\r\nblock \0b\r\n")
         (problem,) = failure(path).problems
@@ -98,7 +98,7 @@ class TestUnreadable:
 
 class TestLibrary:
     def test_deploy(self) -> None:
-        """The ready-made deploy rules compile without a warning, the limit first."""
+        """The library's deploy rules compile without warnings."""
         rules = load_rules(library_rules("deploy"))
         assert list(rules.registry) == [
             "limit-deploy-1",
@@ -122,12 +122,12 @@ class TestLibrary:
         ],
     )
     def test_deploy_knows_its_scripts(self, command: str, expected: tuple[str, ...]) -> None:
-        """Each script of the project is a name of its own."""
+        """Each script of the project has its own name."""
         rules = load_rules(library_rules("deploy"))
         assert rules.resolve(ToolCall("c", "bash", {"command": command})) == expected
 
     def test_freeze(self) -> None:
-        """A freeze blocks deploys, alone and beside the deploy rules."""
+        """The freeze rules block deploys, alone and beside the deploy rules."""
         alone = load_rules(library_rules("freeze"))
         assert list(alone.registry) == ["block-deploy", "approve-before-unclear"]
         assert alone.resolve(ToolCall("c", "bash", {"command": "./deploy prod"})) == ("deploy", "bash")
@@ -137,7 +137,7 @@ class TestLibrary:
 
     @pytest.mark.parametrize("name", ["nothing", "../deploy", "", "deploy.rules"])
     def test_unknown_name(self, name: str) -> None:
-        """An unknown name is answered with those there are."""
+        """The error about an unknown name lists the library's names."""
         with pytest.raises(ValueError, match=r"Available: chat, .*deploy, .*freeze, "):
             library_rules(name)
 
@@ -145,7 +145,7 @@ class TestLibrary:
 class TestImport:
     @pytest.mark.slow
     def test_is_light(self) -> None:
-        """Importing the language loads neither its regex engine nor anything heavier."""
+        """Importing the language loads neither the regex engine nor other heavy modules."""
         heavy = "{'re2', 'lark', 'pydantic', 'sqlalchemy', 'textual', 'litellm', 'difflib'}"
         code = (
             "import sys, interlock.rules; from interlock.rules.compiler import forget_grammars; "
@@ -184,7 +184,7 @@ class TestWarnings:
     def test_point_at_their_reason(
         self, text: str, line: int, column: int, length: int, message: str
     ) -> None:
-        """G-43: rules that compile and look wrong are warned about, with a place like errors."""
+        """G-43: suspicious rules cause warnings with a place, a message and a remedy."""
         (warning,) = compile_rules(text).warnings
         assert (warning.line, warning.column, warning.length) == (line, column, length)
         assert warning.message.startswith(message)
@@ -192,14 +192,14 @@ class TestWarnings:
         assert "^" * length in str(warning)
 
     def test_name_the_other_file(self, tmp_path: Path) -> None:
-        """A duplicate in another file is named with it."""
+        """The warning about a duplicate names the other file."""
         for name in ("a.rules", "b.rules"):
             (tmp_path / name).write_text("block x")
         (warning,) = load_rules(tmp_path / "a.rules", tmp_path / "b.rules").warnings
         assert warning.message == f"the same rule as in {tmp_path / 'a.rules'}:1"
 
     def test_are_absent_from_ordinary_rules(self) -> None:
-        """Rules that are as they should be are not commented."""
+        """Ordinary rules cause no warnings."""
         text = "require a before b\nlimit a to 2 per b\nblock c\nmap x.y z as c\nblock d.e"
         assert compile_rules(text).warnings == ()
         words = (
@@ -208,7 +208,7 @@ class TestWarnings:
         assert compile_rules(words).warnings == ()
 
     def test_do_not_tell_to_remove_what_has_an_effect(self) -> None:
-        """In a shell field the first map wins: one that no rule names keeps those below from matching."""
+        """An unused map that hides later maps of a shell field should be moved, not removed."""
         shadow = "map bash.command docker as container\n"
         below = "map bash.command sudo as root\nmap bash.command /rm\\s-rf/ as rm-force\n"
         (warning,) = compile_rules(f"{shadow}{below}block root\nblock rm-force").warnings
@@ -223,7 +223,7 @@ class TestWarnings:
         assert "remove the map" in moved.remedy
 
     def test_do_not_tell_to_remove_what_makes_a_tool_known(self) -> None:
-        """G-66: with a rule on anything-else a map names its tool, whatever else it does."""
+        """G-66: with a rule on anything-else, an unused map still makes its tool known."""
         (warning,) = compile_rules("map a.b c as d\nblock anything-else").warnings
         assert "only says that 'a' is known" in warning.message
         assert "remove" not in warning.remedy
@@ -231,7 +231,7 @@ class TestWarnings:
 
 class TestLibraryNames:
     def test_rules_of_the_library_say_so(self) -> None:
-        """A rule of a ready-made file is shown without the path it is installed at."""
+        """A rule of the library is shown without its installation path."""
         rules = load_rules(library_rules("freeze"))
         for net in rules.nets:
             assert net.rule is not None

@@ -1,4 +1,4 @@
-"""G-113: conditions on hints, what the MCP server of a tool claims of it."""
+"""G-113: conditions on hints, which the MCP server of a tool claims."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ async def opened(hub: Hub, rules: str = RULES) -> None:
 
 class TestHolds:
     def test_of_the_called_tool_alone(self) -> None:
-        """A call's own input is no claim, and neither is what is claimed of another tool."""
+        """Neither the call's input nor the claims about another tool count."""
         condition = condition_of("hint.read_only = true")
         assert condition is not None
         spoofed = {"hint": {"read_only": True}, "read_only": True}
@@ -78,7 +78,7 @@ class TestHolds:
         ],
     )
     def test_a_missing_one(self, text: str, claimed: bool, of_none: bool | None) -> None:
-        """It has no default: what is not claimed is unknown, either way that a rule asks."""
+        """A hint without a claim is unknown and has no default."""
         condition = condition_of(text)
         assert condition is not None
         assert condition_text(condition) == text
@@ -86,7 +86,7 @@ class TestHolds:
         assert holds(condition, {}) is of_none
 
     def test_a_tools_own_wish_is_not_replaced_by_a_claim(self) -> None:
-        """Where a rule may not ask, what a session knows alone is not taken for sure."""
+        """A condition that depends on the session does not count as certain to require approval."""
         call = ToolCall("c1", "deploy", {"to": "prod"})
         for text in ("not hint.read_only = true", 'session.agent = "bot"', "input.to not from user"):
             condition = condition_of(text)
@@ -99,14 +99,14 @@ class TestHolds:
 
 class TestClaims:
     def test_are_read_from_annotations(self) -> None:
-        """Only what is true or false is a claim, under MCP's own names."""
+        """Only true and false under MCP's own names are claims."""
         given = {"readOnlyHint": True, "destructiveHint": "no", "title": "x", "open_world": True}
         assert claimed_hints(given) == {"read_only": True}
         assert claimed_hints(None) == claimed_hints([1]) == {}
 
     @given(claims=st.lists(CLAIMS, min_size=1, max_size=5), called=st.booleans())
     def test_only_shrink(self, claims: list[dict[str, bool]], called: bool) -> None:
-        """What counts after any claims is what each of them said, and never more than before."""
+        """The counted hints are those that every claim contains, and they only decrease."""
         session, counts = SessionClaims(), None
         if called:
             session.called.add("fetch")
@@ -136,7 +136,7 @@ class TestErrors:
         ],
     )
     def test_say_what_to_write(self, condition: str, message: str, remedy: str) -> None:
-        """A comparison without an answer is refused: the rule would apply to every call."""
+        """A comparison that no hint can meet is refused, because it would apply to every call."""
         with pytest.raises(RuleError) as error:
             compile_rules(f"block x when {condition}")
         [problem] = error.value.problems
@@ -158,7 +158,7 @@ class TestCheck:
         ],
     )
     def test_says_that_a_hint_is_a_claim(self, rule: str) -> None:
-        """A rule from which a server frees its own tool by a claim is found, with the remedy."""
+        """A rule from which a server can exempt its own tool is a warning with a remedy."""
         [warning] = examine(compile_rules(rule)).warnings
         assert "is a claim of the tool's server" in warning.message
         assert warning.remedy.startswith("add a rule without a hint: require human-approval")
@@ -172,11 +172,11 @@ class TestCheck:
         ],
     )
     def test_is_content_where_another_rule_holds(self, rules: str) -> None:
-        """What a hint adds to a rule that asks no server frees nothing."""
+        """No warning appears if another rule covers the tool without a hint."""
         assert self.found(rules) == []
 
     def test_takes_a_hint_as_possible_either_way(self) -> None:
-        """Neither is proved impossible, and true and false are all that a claim can be."""
+        """A hint may be true, false or missing, and the proof considers all three."""
         both = "hint.read_only = true or hint.read_only = false or hint.read_only is missing"
         assert "this condition always holds" in self.found(f"block x when {both}")
         never = "hint.read_only = true and hint.read_only = false"
@@ -188,7 +188,7 @@ class TestCheck:
 
 class TestScenarios:
     def test_claim_from_a_line_on(self) -> None:
-        """`hint` says what the tool's server claims; another claim than before counts no more."""
+        """`hint` sets a server's claim; a hint that changes no longer counts."""
         text = (
             'use a.rules\nscenario "x"\n  call fetch\n  expect block\n'
             'scenario "y"\n  hint fetch read_only true open_world false\n  call fetch\n'
@@ -207,7 +207,7 @@ class TestScenarios:
         assert "read_only" in str(error.value)
 
     def test_are_explained(self, tmp_path: Path) -> None:
-        """`interlock explain --after "hint …"` says what would come of a call then."""
+        """`interlock explain --after "hint …"` explains a call with these hints."""
         rules = tmp_path / "a.rules"
         rules.write_text(RULES)
         codes: list[int] = []
@@ -219,12 +219,12 @@ class TestScenarios:
 
 class TestSessions:
     async def test_live_and_judged_again(self, hub: Hub) -> None:
-        """The gate, a backtest, a fork and an explanation go by the claims in the record."""
+        """The gate, a backtest, a fork and an explanation use the recorded hints."""
         await opened(hub)
         outcomes = [await fetch(hub, 1, "other")]
         await hub.note_hints(SESSION, "fetch", {"read_only": True})
         outcomes.append(await fetch(hub, 2))
-        # The same claim again is no event.
+        # A repeated claim adds no event.
         await hub.note_hints(SESSION, "fetch", {"read_only": True})
         await hub.note_hints(SESSION, "fetch", {"read_only": False})
         outcomes.append(await fetch(hub, 3))
@@ -250,14 +250,14 @@ class TestSessions:
         assert explained == outcomes
 
     async def test_after_a_call_without_one(self, hub: Hub) -> None:
-        """A claim that comes after the tool was called is another than the one before: none."""
+        """A claim after the tool's first call does not count."""
         await opened(hub)
         assert await fetch(hub, 1) == "block"
         await hub.note_hints(SESSION, "fetch", {"read_only": True})
         assert await fetch(hub, 2) == "block"
 
     async def test_are_kept_when_resumed(self, hub: Hub, tmp_path: Path) -> None:
-        """A resumed session has the claims of its record, and holds later ones to them."""
+        """A resumed session keeps its recorded hints, and compares later claims with them."""
         await opened(hub)
         await hub.note_hints(SESSION, "fetch", {"read_only": True})
         await hub.close()

@@ -1,4 +1,4 @@
-"""First rules from the permissions of Claude Code and Codex, judged by the real gate."""
+"""Rules imported from the permissions of Claude Code and Codex, judged by the gate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ AROUND = Surroundings("/srv/shop", "/home/ada")
 
 
 def outcome(draft: Draft, tool: str, **given: str) -> str:
-    """The strictest verdict on a call: `blocked`, `asked`, or `free`."""
+    """Return the strictest verdict on a call: `blocked`, `asked`, or `free`."""
     rules = compile_rules(draft.text(["x"]))
     gate = GateManager(rules.registry, surroundings=AROUND)
     verdicts = gate.classify(ToolCall("c", tool, given))
@@ -217,7 +217,7 @@ class TestClaudeSettings:
     )
     @settings(max_examples=examples(150), deadline=None)
     def test_any_command_makes_rules(self, words: list[str], kind: str, prefix: bool) -> None:
-        """Whatever is in an entry, the rules compile, and no denied command passes."""
+        """The rules compile for any entry, and a denied command is blocked."""
         entry = f"Bash({' '.join(words)}{':*' if prefix else ''})"
         draft = claude(**{kind: [entry]})
         compile_rules(draft.text(["x"]))

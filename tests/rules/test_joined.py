@@ -26,7 +26,7 @@ class TestOne:
         assert await reason(gate, "test", "c4") == said
 
     async def test_both_unlock_one_call_too(self) -> None:
-        """As a prerequisite that succeeds twice does (G-54)."""
+        """Both prerequisites together unlock one call, as one that succeeds twice does (G-54)."""
         gate = manager(ONE)
         await succeed(gate, "lint", "c1")
         await succeed(gate, "typecheck", "c2")
@@ -50,7 +50,7 @@ class TestEach:
 
     @pytest.mark.parametrize("seed", range(examples(100)))
     async def test_is_several_rules(self, seed: int) -> None:
-        """Law: one rule over several tools lets pass what one rule for each of them lets pass."""
+        """Law: one rule over several tools allows the same calls as one rule for each of them."""
         chance = random.Random(seed)
         needed = chance.sample("abcd", chance.randrange(2, 5))
         joined = manager(f"require {' and '.join(needed)} before x")
@@ -67,7 +67,7 @@ class TestEach:
 
 class TestTogether:
     def test_shortest_ways(self) -> None:
-        """The proof finds the shorter of two ways, and all that it takes."""
+        """The proof finds the shorter of two ways, and a way with all prerequisites."""
         found = {t.name: t for t in examine(compile_rules(f"{ONE}\n{EACH}\nblock typecheck")).tools}
         assert [step.names[0] for step in found["test"].way.calls] == ["lint", "test"]
         assert [step.names[0] for step in found["deploy"].way.calls] == ["lint", "test", "deploy"]

@@ -1,4 +1,4 @@
-"""G-67: maps that give a guarded rule's name to fewer calls, and those that do not."""
+"""G-67: changes of maps that give a guarded rule's name to fewer calls, and others."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ class TestLess:
         ],
     )
     def test_one_removed_changed_or_put_before(self, was: str, now: str) -> None:
-        """What commands met before may now meet another map, or none."""
+        """A removed, changed or preceding map can take the name from commands."""
         assert was in WAS
         assert less(WAS + GUARDED, WAS.replace(was, now, 1) + GUARDED)
 
     def test_it_is_so(self) -> None:
-        """A map above takes a command that was the guarded rule's."""
+        """A map above takes a command from the guarded rule; one below does not."""
         above, below = "map bash.command /dep/ as x\n", "map bash.command deploy as x\n"
         named = "limit x to 5 per session\n" + GUARDED
         assert names(compile_rules(WAS + named), "./deploy") == ("prod", "bash")
@@ -67,12 +67,12 @@ class TestLess:
         "declared", ["map shell mail.to x as y", "map shell mail.to gmail as outside"]
     )
     def test_a_field_that_is_read_otherwise(self, declared: str) -> None:
-        """A field that is declared to hold shell commands is searched as such from then on."""
+        """A field that a map declares as a shell field is read in another way."""
         guarded = WAS + "require 2 human-approvals before outside"
         assert less(guarded, f"{guarded}\n{declared}", "outside")
 
     def test_a_tool_that_was_taken_for_another(self) -> None:
-        """G-66: a tool of a folded name is judged as itself once maps know it."""
+        """G-66: a tool with a similar name is judged as itself once maps know it."""
         assert less(WAS + GUARDED, f"{WAS}{GUARDED}map Bash.command x as y")
         plain = "require 2 human-approvals before deploy\nmap bash.command ls as list\nblock list"
         assert less(plain, f"{plain}\nmap Deploy.env x as y", "deploy")
@@ -92,11 +92,11 @@ class TestNoLess:
         ],
     )
     def test_maps_below(self, more: str) -> None:
-        """What stands below the last map to the name, or in other fields, takes nothing from it."""
+        """A map below the last one to the name, or for another field, takes nothing from it."""
         assert not less(WAS + GUARDED, f"{WAS}{GUARDED}{more}")
 
     def test_maps_below_the_last_to_it(self) -> None:
-        """Those that come after the last map to the name may go, change and change places."""
+        """Maps after the last one to the name may be removed or changed."""
         assert not less(WAS + GUARDED, WAS.replace("map bash.command ls as list\n", "") + GUARDED)
         assert not less(WAS + GUARDED, WAS.replace("mail.to gmail", "mail.to web") + GUARDED)
 
@@ -113,18 +113,18 @@ class TestUnclear:
         ],
     )
     def test_by_any_map(self, was: str, now: str) -> None:
-        """Each map, and each rule on what it leads to, makes calls unclear."""
+        """Each map, and each rule on its name, makes calls unclear."""
         assert less(self.ASKS, self.ASKS.replace(was, now), "unclear")
 
     def test_of_fewer_tools(self) -> None:
-        """`allow unclear` takes a tool out of the implied rule."""
+        """`allow unclear` exempts a tool from the implied rule."""
         was = f"{WAS}map exec.script x as delete\n{GUARDED}"
         assert less(was, f"{was}allow unclear exec", "unclear")
         assert less(self.ASKS, was, "unclear")
         assert not less(was, f"{self.ASKS}map exec.script x as delete", "unclear")
 
     def test_by_more(self) -> None:
-        """More maps and more rules on what they lead to make more calls unclear."""
+        """Additional maps with rules on their names make more calls unclear."""
         more = "map bash.command mkfs as wipe\nmap exec.script x as wipe\nblock wipe\n"
         assert not less(self.ASKS, self.ASKS + more, "unclear")
 

@@ -1,4 +1,4 @@
-"""Every name of a call."""
+"""The names of a call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def names(rules: RuleSet, tool: str, **fields: object) -> tuple[str, ...]:
 
 class TestMappedNames:
     def test_are_all_of_a_call(self) -> None:
-        """G-50: every matching map gives a name, in file order; the tool's own comes last."""
+        """G-50: every matching map gives a name, in file order; the tool's own name comes last."""
         rules = compile_rules(
             "map bash.command rm as delete\nblock delete\nmap bash.command cp as backup\nblock backup"
         )
@@ -24,7 +24,7 @@ class TestMappedNames:
         assert names(rules, "bash", command="ls") == ("bash",)
 
     def test_keep_file_order_across_fields(self) -> None:
-        """G-50: the order is that of the maps, not of the fields."""
+        """G-50: the names are in the order of the maps, not of the fields."""
         rules = compile_rules(
             "map fs.path a as one\nmap fs.note b as two\nmap fs.path c as three\n"
             "block one\nblock two\nblock three"
@@ -32,7 +32,7 @@ class TestMappedNames:
         assert names(rules, "fs", note="b", path="a c") == ("one", "two", "three", "fs")
 
     def test_come_once(self) -> None:
-        """Two maps of one name, or a map onto the tool's own name, do not repeat it."""
+        """A name appears once, also if several maps give it or if it is the tool's own."""
         rules = compile_rules(
             "map bash.command rm as delete\nmap bash.command unlink as delete\n"
             "map bash.command ls as bash\nblock delete\nblock bash"
@@ -40,12 +40,12 @@ class TestMappedNames:
         assert names(rules, "bash", command="rm unlink ls") == ("delete", "bash")
 
     def test_apply_to_rules_before_the_map(self) -> None:
-        """A map holds for the whole file wherever it stands."""
+        """A map applies to the whole file, also to rules before it."""
         rules = compile_rules("block delete\nmap bash.command rm as delete")
         assert names(rules, "bash", command="rm x") == ("delete", "bash")
 
     def test_need_the_very_tool_and_field(self) -> None:
-        """A map looks at one field of one tool."""
+        """A map applies to one field of one tool."""
         rules = compile_rules("map bash.command rm as delete\nblock delete")
         assert names(rules, "sh", command="rm") == ("sh",)
         assert names(rules, "bash", script="rm") == ("bash",)
@@ -58,7 +58,7 @@ class TestMappedNames:
         assert names(rules, "fs", path={"name": "open"}) == ("fs",)
 
     def test_are_not_mapped_again(self) -> None:
-        """A mapped name is a name, not another call."""
+        """Maps are not applied to a mapped name."""
         rules = compile_rules("map a.x rm as b\nmap b.x rm as c\nblock c\nblock b")
         assert names(rules, "a", x="rm") == ("b", "a")
 
@@ -75,7 +75,7 @@ class TestDottedNames:
         assert names(rules, "db", action="drop") == ("db",)
 
     def test_stand_between_mapped_and_own(self) -> None:
-        """G-50: most specific first: maps, dotted, own."""
+        """G-50: the order is mapped names, dotted name, own name."""
         rules = compile_rules("block db.drop\nmap db.query users as people\nblock people")
         assert names(rules, "db", action="drop", query="users") == ("people", "db.drop", "db")
 
@@ -85,20 +85,20 @@ class TestDottedNames:
         assert names(rules, "db", action="query.raw") == ("db.query.raw", "db")
 
     def test_of_a_map_alone_do_not_count(self) -> None:
-        """Only a rule makes a tool dotted, not the name a map gives."""
+        """A dotted name in a map alone does not make the tool dotted."""
         rules = compile_rules("map sql.query drop as db.drop\nblock x")
         assert names(rules, "db", action="drop") == ("db",)
 
 
 class TestSharing:
     def test_one_function_serves_all_nets(self) -> None:
-        """A gate can resolve a call once for a whole file."""
+        """All nets of a file share one function for names."""
         rules = compile_rules("map bash.command rm as rm\nblock rm\nblock x\nlimit y to 2 per x")
         assert rules.call_names is not None
         assert all(net.call_names is rules.call_names for net in rules)
 
     def test_plain_files_need_none(self) -> None:
-        """Without maps and dotted tools a call has its own name only."""
+        """Without maps and dotted tools a call has only its own name."""
         rules = compile_rules("block rm\nrequire human-approval before deploy")
         assert [net.call_names for net in rules] == [None, None]
         assert names(rules, "deploy", action="x") == ("deploy",)
@@ -113,7 +113,7 @@ class TestLaw:
         ),
     )
     def test_names_are_distinct_and_end_with_the_own(self, tool: str, fields: dict[str, object]) -> None:
-        """G-50: whatever a map adds, the tool's own name stays, so a rule on it still holds."""
+        """G-50: the tool's own name always comes last, so that a rule on it applies."""
         rules = compile_rules(
             "map bash.command rm as rm\nmap bash.command /./ as any\nmap db.query cp as db.cp\n"
             "block any\nblock rm\nblock db.cp\nblock .x"

@@ -1,4 +1,4 @@
-"""G-97: `once`: one success lets any number of calls pass."""
+"""G-97: `once`: one success allows any number of calls."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TestOnce:
         assert not await world.call("read")
 
     async def test_calls_that_run_beside_each_other(self) -> None:
-        """None takes what the other needs, and one that fails gives nothing back."""
+        """Simultaneous calls need no separate login, and a failed one does not lock."""
         world = World(ONCE)
         await world.call("login")
         first, second = await world.begin("read"), await world.begin("read")
@@ -44,7 +44,7 @@ class TestOnce:
         ]  # fmt: skip
 
     async def test_a_call_does_not_renew_the_time(self) -> None:
-        """The hour counts from the login, whatever was read meanwhile; another login renews it."""
+        """The hour counts from the login, not from the last read; another login renews it."""
         world = World(f"{ONCE} within 1h")
         await world.call("login")
         world.now = 0.9 * HOUR

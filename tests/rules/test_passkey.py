@@ -1,4 +1,4 @@
-"""`with passkey`: an approval that counts only with the proof of a key, from text to net."""
+"""`with passkey`: an approval that needs the proof of a key, from text to net."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TestSyntax:
         ],
     )
     def test_it_stands_among_the_other_options(self, options: str, approvers: Approvers) -> None:
-        """In any order, once (G-105)."""
+        """The option may be given once, in any order (G-105)."""
         made = rule(options)
         assert made.approvers == approvers
         assert made.passkey
@@ -48,7 +48,7 @@ class TestSyntax:
         assert not made.may_grant
 
     def test_the_other_forms_of_an_approval(self) -> None:
-        """A number before, a cause before, and a block until an approval take it as well."""
+        """Rules with a number, with `after` and with `until human-approval` accept it as well."""
         for text in (
             "require 2 human-approvals before deploy with passkey",
             "after read require human-approval before deploy with passkey",
@@ -69,7 +69,7 @@ class TestSyntax:
         ],
     )
     def test_faults_with_their_remedies(self, options: str, message: str, remedy: str) -> None:
-        """What was found, what was expected, and what to write."""
+        """The error has the word found, the expected word and the remedy."""
         with pytest.raises(RuleError) as raised:
             compile_rules(f"{HEAD} {options}")
         [problem] = raised.value.problems
@@ -85,26 +85,26 @@ class TestSyntax:
         ],
     )
     def test_only_approvals_take_it(self, text: str) -> None:
-        """Elsewhere nobody approves, and the message says where it belongs."""
+        """Other rules have no approval, and the error names the right place."""
         with pytest.raises(RuleError, match="'with passkey' is an option of 'require human-approval"):
             compile_rules(text)
 
     def test_editors_propose_it(self) -> None:
-        """Both words are known where they may stand."""
+        """Editors propose both words in their place."""
         assert "with" in next_rule_words(f"{HEAD} ").words
         assert next_rule_words(f"{HEAD} with ").words == ("passkey",)
 
 
 class TestNet:
     def test_the_manual_transition_says_so(self) -> None:
-        """A record, a picture and a resume know it without the text."""
+        """The net contains the option, so that a record, a drawing and a resume need no text."""
         [net] = compile_rules(f"{HEAD} by 2 with passkey").nets
         [terms] = [each.approvers for each in net.transitions if each.type == "manual"]
         assert terms == Approvers(passkey=True)
         assert terms.words == "with passkey"
 
     def test_an_implied_rule_asks_for_it_whatever_else_asks(self) -> None:
-        """What cannot be read may be the call that takes a key, and that of a group (G-64)."""
+        """The implied rule requires a passkey together with the group of another rule (G-64)."""
         text = "map bash.command ./deploy as deploy\nmap bash.command ./migrate as migrate\n"
         rules = compile_rules(f"{text}require human-approval before migrate of dba\n{HEAD} with passkey")
         [implied] = [net.rule for net in rules.nets if net.rule and net.rule.source.implied]
@@ -124,7 +124,7 @@ class TestGate:
     async def test_an_answer_without_the_proof_is_too_few(
         self, answer: bool | ApprovalAnswer, outcome: str
     ) -> None:
-        """The gate itself counts nobody whose approval came without a key (G-105)."""
+        """The gate does not count an approval without a key (G-105)."""
         manager = GateManager(compile_rules(f"{HEAD} with passkey").nets)
 
         def confirm(request: ApprovalRequest) -> bool | ApprovalAnswer:
@@ -138,7 +138,7 @@ class TestGate:
             assert "1 person must approve with passkey" in (decision.reason or "")
 
     async def test_each_of_several_needs_one(self) -> None:
-        """Two people of whom one has proved a key are one person."""
+        """Of two approvals, one without a key does not count."""
         manager = GateManager(compile_rules(f"{HEAD} by 2 with passkey").nets)
         for keys, outcome in ((("ada",), "block"), (("ada", "maria"), "allow")):
             answer = ApprovalAnswer(True, by="ada", others=("maria",), keys=keys)
@@ -150,13 +150,13 @@ class TestGate:
 
 class TestComparison:
     def test_to_take_it_away_is_looser(self) -> None:
-        """`check --against` says so, and the other way round it is stricter."""
+        """Removing the option is weaker, and adding it is stricter."""
         old, new = compile_rules(f"{HEAD} with passkey"), compile_rules(HEAD)
         assert [each.kind for each in compare(old, new).differences] == ["weaker"]
         assert [each.kind for each in compare(new, old).differences] == ["stricter"]
 
     def test_terms(self) -> None:
-        """A rule without it is weaker, and the strictest of several has it."""
+        """A rule without the option is weaker, and the strictest terms of several rules include it."""
         one, other = rule("with passkey"), rule("of security")
         assert is_weaker_approval(rule("risk low"), one)
         found = strictest([one, other])
@@ -180,7 +180,7 @@ class TestCheck:
     def test_enough_operators_have_a_key(
         self, options: str, keyed: tuple[str, ...] | None, message: str | None
     ) -> None:
-        """Of those who count and may decide, where it is known who has enrolled one."""
+        """The check counts keys of operators who may decide and belong to the group."""
         [net] = compile_rules(f"{HEAD} {options}").nets
         found = about_approvers([net.rule], Operators(SECURITY, keyed=keyed))
         warnings = [each for each in found.warnings if "passkey" in each.message]

@@ -34,7 +34,7 @@ SESSION = "s-1"
 
 
 class Said(TypedDict, total=False):
-    """Fields of a session's configuration."""
+    """Some fields of a session's configuration."""
 
     by: str
     labels: tuple[str, ...]
@@ -64,7 +64,7 @@ async def deploy_tool(ctx: ToolContext) -> str:
 
 class TestHolds:
     def test_of_the_session_alone(self) -> None:
-        """A call's own input cannot pass for a field of the session."""
+        """A call's input does not count as a field of the session."""
         condition = condition_of('session.agent = "bot"')
         assert condition is not None
         spoofed = {"session": {"agent": "bot"}, "agent": "bot"}
@@ -74,7 +74,7 @@ class TestHolds:
         assert unknown_reason(condition, spoofed) == "session.agent is not known here"
 
     def test_of_nobody(self) -> None:
-        """Where nobody is known to have started it, that can be asked; elsewhere it is unknown."""
+        """In a known session `started_by` may be missing; without a session it is unknown."""
         missing = condition_of("session.started_by is missing")
         ada = condition_of('session.started_by = "ada"')
         assert missing is not None
@@ -99,7 +99,7 @@ class TestHolds:
         assert condition_text(condition) == text
 
     def test_is_another_field_than_the_inputs(self) -> None:
-        """A proof does not take the two for one: neither block covers the other."""
+        """The fields `session.agent` and `input.agent` are different for a proof."""
         rules = compile_rules('block x when session.agent = "a"\nblock x when input.agent = "a"')
         assert examine(rules).warnings == ()
         never = compile_rules('block x when session.agent = "a" and session.agent = "b"')
@@ -125,16 +125,16 @@ class TestLabels:
         ],
     )
     def test_are_a_list(self, text: str, labelled: bool, bare: bool) -> None:
-        """Each label is compared; of none `every` holds and `any` does not, and they count as missing."""
+        """Each label is compared; without any, `every` holds, `any` does not, and they are missing."""
         condition = condition_of(text)
         assert condition is not None
         assert holds(condition, {}, Surroundings(session=LABELLED)) is labelled
         assert holds(condition, {}, Surroundings(session={**LABELLED, "labels": ()})) is bare
-        # A program of one's own may have them as JSON has.
+        # A program may pass them as a list, as JSON does.
         assert holds(condition, {}, Surroundings(session={**LABELLED, "labels": []})) is bare
 
     def test_not_known(self) -> None:
-        """Where the session or its labels are not known, the rule applies; a call's input has none."""
+        """If the session or its labels are unknown, the rule applies; a call's input has no labels."""
         condition = condition_of('not session.labels contains "nightly"')
         assert condition is not None
         spoofed = {"labels": ["nightly"], "session": {"labels": ["nightly"]}}
@@ -153,11 +153,11 @@ class TestLabels:
         ],
     )
     def test_check_finds_nothing(self, rule: str) -> None:
-        """No agent puts a label beside another one, so `contains` may let a session pass."""
+        """An agent cannot add a label, so a list with `contains` causes no warning."""
         assert examine(compile_rules(rule)).warnings == ()
 
     def test_are_words(self) -> None:
-        """They are sorted, each once; other signs, and more than a few, are refused."""
+        """Labels are sorted and unique; other characters and more than 20 labels are refused."""
         assert checked_labels(["nightly", "ci", "team:a.b_1-2", "ci"]) == (
             "ci",
             "nightly",
@@ -173,7 +173,7 @@ class TestLabels:
 
 class TestScenarios:
     def test_set_all_labels(self) -> None:
-        """`session labels` names all of them, from there on; a scenario begins without any."""
+        """`session labels` sets all labels from that step on; a scenario begins without labels."""
         text = (
             'use a.rules\nscenario "x"\n  call deploy\n  expect block\n  session labels ci nightly\n'
             "  call deploy\n  session labels ci\n  call deploy\n  expect block"
@@ -182,7 +182,7 @@ class TestScenarios:
         assert run_scenario(scenario, compile_rules(NIGHTLY)) is None
 
     def test_are_explained(self, tmp_path: Path) -> None:
-        """`interlock explain --after "session labels …"` says what would come of a call then."""
+        """`interlock explain --after "session labels …"` explains a call with these labels."""
         rules = tmp_path / "a.rules"
         rules.write_text(NIGHTLY)
         codes: list[int] = []
@@ -227,7 +227,7 @@ class TestErrors:
         ],
     )
     def test_one_value_and_a_list(self, condition: str, message: str, remedy: str) -> None:
-        """A comparison without an answer is refused: the rule would apply to every session."""
+        """A comparison that a list cannot meet is refused, because it would apply to every session."""
         with pytest.raises(RuleError) as error:
             compile_rules(f"block x when {condition}")
         [problem] = error.value.problems
@@ -247,7 +247,7 @@ class TestSessions:
     async def test_live_resumed_and_judged_again(
         self, hub: Hub, tmp_path: Path, rules: str, first: Said, second: Said
     ) -> None:
-        """Who resumed it last counts, and with which labels, in the record as in the gate."""
+        """The operator and the labels of the latest resume count, in the record and at the gate."""
         registry = compile_rules(rules).registry
         agent = ExternalAgent(name="release-bot", labels={"deploy": "nightly"})
         await hub.open_external(agent, SessionConfig(registry, **first), session_id=SESSION)
@@ -278,7 +278,7 @@ class TestSessions:
             await again.close()
 
     async def test_labels_are_those_of_the_record(self, hub: Hub) -> None:
-        """They are recorded sorted; an event from before there were any reads as without."""
+        """Recorded labels are sorted; an older event without them has none."""
         config = SessionConfig({}, labels=("nightly", "ci", "nightly"))
         await hub.open_external(ExternalAgent(name="bot"), config, session_id=SESSION)
         assert (await hub.session(SESSION)).session_labels == ("ci", "nightly")
@@ -288,7 +288,7 @@ class TestSessions:
 
     @pytest.mark.slow
     async def test_a_subagent_has_its_parents(self, hub: Hub) -> None:
-        """The record of its session has the labels by which its calls are judged."""
+        """A subagent's session has the labels of its parent."""
         helper = Agent(ScriptedModel([C(deploy={}), T("done")]), name="helper", tools=[deploy_tool])
         boss = [C(task_helper={"prompt": "deploy"}), T("done")]
         agent = Agent(ScriptedModel(boss), name="boss", tools=[task_tool(helper)])

@@ -1,4 +1,4 @@
-"""G-93: `limit refund to 20 per 1d across everyone`: one counter over sessions."""
+"""G-93: `limit refund to 20 per 1d across everyone`: one counter for all sessions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DAY = 86_400.0
 
 
 class Sessions:
-    """Gates of several sessions that count together, by one clock."""
+    """Gates of several sessions with common counters and one clock."""
 
     def __init__(self, rules: str, sessions: int = 3, **fields: object) -> None:
         self.now = 0.0
@@ -41,7 +41,7 @@ class Sessions:
         self._calls = 0
 
     async def call(self, session: int, *, ran: bool = True, **given: object) -> bool:
-        """Make a call of `b` and end it; tell whether it was allowed."""
+        """Make a call of `b` and end it; return true if it was allowed."""
         self._calls += 1
         call = ToolCall(f"c{self._calls}", "b", given)
         decision = await self.gates[session].handle_tool_call(call)
@@ -140,10 +140,7 @@ class TestCounting:
     )
     @settings(max_examples=examples(200), deadline=None)
     def test_are_those_of_one_counter(self, calls: list[tuple[int, str, bool, int]]) -> None:
-        """Sessions together allow just what one session would that made all of their calls.
-
-        But where that session cannot take a call back, which another may.
-        """
+        """Several sessions together allow the same calls as one counter, which counts calls that ran."""
 
         async def law() -> None:
             sessions = Sessions("limit b to 2 per 10s for each input.k across everyone")

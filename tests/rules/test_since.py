@@ -1,4 +1,4 @@
-"""G-79, G-80, G-82: `since`, `within`, `until human-approval`: what runs beside a change is no proof."""
+"""G-79, G-80, G-82: `since`, `within`, `until human-approval`; overlapping calls prove nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TestSince:
         ]  # fmt: skip
 
     async def test_a_failed_call_counts(self) -> None:
-        """It may have changed something all the same."""
+        """A failed edit may have changed something, so it counts."""
         world = World(SINCE)
         await world.call("test")
         await world.call("edit", fails=True)
@@ -44,7 +44,7 @@ class TestSince:
 
     @pytest.mark.parametrize("first_ends", ["test", "edit"])
     async def test_a_test_beside_an_edit_proves_nothing(self, first_ends: str) -> None:
-        """Whichever began first, and whichever ends first."""
+        """The order of their beginnings and ends does not matter."""
         for first in ("test", "edit"):
             world = World(SINCE)
             running = {first: await world.begin(first)}
@@ -67,7 +67,7 @@ class TestSince:
         assert await world.calls("deploy", "test", "deploy") == [False, True, True]
 
     async def test_one_command_that_is_both(self) -> None:
-        """What edits and tests in one call has not tested all of its edits."""
+        """A call that edits and tests does not count as a test of its edits."""
         rules = f"map bash.command make as edit\nmap bash.command pytest as test\n{SINCE}"
         world = World(rules)
         await world.call("bash", command="make; pytest")
@@ -76,7 +76,7 @@ class TestSince:
         assert await world.call("deploy")
 
     async def test_an_unclear_call_locks_and_proves_nothing(self) -> None:
-        """It may edit, so it locks, also while it runs (G-64)."""
+        """An unclear call may edit, so it locks, also while it runs (G-64)."""
         rules = (
             f"map bash.command make as edit\nmap bash.command pytest as test\n{SINCE}\nallow unclear bash"
         )
@@ -111,7 +111,7 @@ class TestSince:
         assert sentence == f"{expected}, not longer than 30m ago."
 
     def test_a_history_counts(self) -> None:
-        """G-25: the calls of a history ended one after the other."""
+        """G-25: the calls of a history count as consecutive."""
         for tools, allowed in (
             (["edit", "test"], True),
             (["test", "edit"], False),
@@ -133,7 +133,7 @@ class TestWithin:
         assert await world.calls("deploy", "test", "deploy") == [False, True, True]
 
     async def test_another_success_counts_anew(self) -> None:
-        """It renews the time; a failed one does not."""
+        """A success renews the time, and a failure does not."""
         world = World("require lint and test before deploy within 30m")
         await world.calls("lint", "test")
         world.now = 20 * MINUTE
@@ -166,7 +166,7 @@ class TestUntil:
 
     @pytest.mark.parametrize("first", ["read", "send"])
     async def test_nor_one_beside_a_read(self, first: str) -> None:
-        """What was read meanwhile may be what the next call sends."""
+        """The next call may send what the simultaneous call reads."""
         world = World(UNTIL)
         await world.call("read")
         other = "send" if first == "read" else "read"
@@ -197,8 +197,10 @@ class TestLaws:
     async def test_a_deploy_runs_after_a_test_that_no_edit_met(
         self, events: Sequence[tuple[str, int, bool]]
     ) -> None:
-        """Law: a deploy runs only after a test of its own that succeeded, began
-        after every edit had ended, and ended before another began."""
+        """Law: a deploy needs its own test that succeeded without overlapping an edit.
+
+        The test began after every edit had ended and ended before another one began.
+        """
         world = World(SINCE)
         running: list[tuple[str, str, int]] = []
         clock, edits, proofs = 0, dict[str, tuple[int, int | None]](), list[int]()
@@ -230,7 +232,7 @@ class TestLaws:
         st.lists(st.tuples(st.sampled_from(["edit", "test", "deploy"]), st.integers(0, 2)), max_size=10)
     )
     async def test_the_record_knows_what_waits(self, events: list[tuple[str, int]]) -> None:
-        """Law: what waits, and every marking, is in the fold of the record as in the gate."""
+        """Law: the fold of the record has the gate's pending transitions and markings."""
         recorder = Recorder(compile_rules(SINCE).registry)
         for number, (tool, ends) in enumerate(events):
             await recorder.call(f"c{number}", tool)
@@ -258,7 +260,7 @@ class TestProof:
         assert [str(call) for call in together.way("deploy").calls] == ["edit", "test", "deploy"]
 
     def test_one_call_that_is_both_proves_nothing(self) -> None:
-        """The proof has calls of several names fire as the gate does."""
+        """In the proof, a call of several names fires as in the gate."""
         rules = compile_rules(
             "map bash.command /make|pytest/ as edit\nmap bash.command /pytest/ as test\n"
             f"{SINCE}\nblock test when input.x = 1"

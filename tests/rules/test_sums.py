@@ -1,4 +1,4 @@
-"""G-92: `limit send_money to 1000.00 of input.amount per session`: exact sums, a token for each unit."""
+"""G-92: `limit send_money to 1000.00 of input.amount per session`: exact sums, with a token per unit."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ REFILL = "limit pay to 10 of input.amount per audit"
 
 class TestSums:
     async def test_are_exact(self) -> None:
-        """Ten times a tenth is one, and not a bit more or less."""
+        """The sum of ten tenths is exactly one."""
         world = World("limit pay to 1 of input.amount per session")
         assert all([await world.call("pay", amount=0.1) for _ in range(10)])
         assert not await world.call("pay", amount=0.01)
@@ -106,13 +106,13 @@ class TestSums:
         assert paid == [True, True, True, False]
 
     async def test_beside_a_question(self) -> None:
-        """What is spent while a person is asked is spent: the call is blocked then."""
+        """A call is blocked if another one spends the sum while its request is open."""
         world = World("limit pay to 10 of input.amount per session\nrequire human-approval before pay")
         assert [await world.call("pay", amount=a) for a in (6, 6, 4)] == [True, False, True]
         assert world.asked == 2
 
     async def test_only_what_fits_together_is_asked_about_at_once(self) -> None:
-        """The third would be blocked for the first two, so nobody is asked about it yet."""
+        """A call beyond the sum is not requested until the first two are decided."""
         text = "limit pay to 10 of input.amount per session\nrequire human-approval before pay"
         recorder = Recorder(compile_rules(text).registry)
         for call_id, amount in (("a", 2), ("b", 4), ("c", 8)):
@@ -157,7 +157,7 @@ class TestRecord:
         ],
     )
     def test_a_history_counts(self, history: list[ReplayEntry | str], left: int) -> None:
-        """A call that ran takes what there is, and all of it where nobody knows its number."""
+        """A call that ran takes its amount, and the whole rest if its amount is unknown."""
         gate = create_gate_manager(compile_rules(LIMIT).nets)
         gate.replay(history)
         [state] = gate.states.values()
@@ -175,7 +175,7 @@ class TestLaws:
     @pytest.mark.slow
     @given(st.lists(st.tuples(amounts, st.booleans(), st.booleans()), max_size=12))
     async def test_no_more_is_ever_spent(self, calls: list[tuple[Any, bool, bool]]) -> None:
-        """Law: a call passes exactly if the sum of those that passed since the last audit allows it.
+        """Law: a call is allowed if and only if its amount fits into the sum since the last audit.
 
         The fold of the record has the same marking.
         """

@@ -1,4 +1,4 @@
-"""Calls that cannot be read: the rule that maps imply, and what takes it away (G-64)."""
+"""Unclear calls: the rule that maps imply, and the lines that remove it (G-64)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ RULES = f"{MAPS}block delete\nrequire human-approval before deploy\n"
 
 
 def implied(rules: RuleSet) -> list[str]:
-    """The texts of the rules that nobody wrote."""
+    """Return the texts of the implied rules."""
     sources = [net.rule.source for net in rules.nets if net.rule is not None]
     return [source.text for source in sources if source is not None and source.implied]
 
@@ -25,7 +25,7 @@ def names(rules: RuleSet, tool: str, **fields: object) -> tuple[str, ...]:
 
 class TestImplied:
     def test_by_maps_to_restricted_names(self) -> None:
-        """Maps of shell fields that lead to a restricted name are compiled with a rule on unclear."""
+        """Maps of shell fields to a restricted name imply a rule on unclear calls."""
         rules = compile_rules(RULES)
         assert implied(rules) == [
             "require human-approval before unclear (implied by the maps of bash.command and 1 more field)"
@@ -37,20 +37,20 @@ class TestImplied:
         "rule", ["2 human-approvals before deploy", "human-approval before deploy by 2"]
     )
     def test_as_many_people_as_the_strictest(self, rule: str) -> None:
-        """What cannot be read may be what takes two people: one alone cannot approve it."""
+        """The implied rule requires as many approvals as the strictest rule on a mapped name."""
         deploy = f'map bash.command deploy as deploy\nrequire {rule} when input.env = "prod"\n'
         rules = compile_rules(f"{deploy}{RULES}")
         [text] = implied(rules)
         assert text.startswith("require 2 human-approvals before unclear (implied by the maps of")
         assert isinstance(rules.nets[-1].rule, ApprovalRule)
         assert rules.nets[-1].rule.people == 2
-        # A rule of two people on a name that no shell command can have asks for nobody more.
+        # Two approvals for a name without a map do not change the implied rule.
         elsewhere = compile_rules(f"{RULES}require 2 human-approvals before publish")
         assert isinstance(elsewhere.nets[-1].rule, ApprovalRule)
         assert elsewhere.nets[-1].rule.people == 1
 
     def test_on_the_strictest_terms_of_each(self) -> None:
-        """G-64: the shortest time, the highest risk, and no grants where one rule has none."""
+        """G-64: it has the shortest time, the highest risk, and no grants if one rule has none."""
         rules = compile_rules(
             "map bash.command deploy as deploy\nmap bash.command rm as delete\n"
             "map bash.command publish as publish\n"
@@ -70,7 +70,7 @@ class TestImplied:
         assert people_to_loosen(asks) == 3
 
     def test_keeps_grants_and_time_where_no_rule_bounds_them(self) -> None:
-        """A rule that blocks, or asks without options, adds none."""
+        """Rules without options add none to the implied rule."""
         asks = compile_rules(RULES).nets[-1].rule
         assert isinstance(asks, ApprovalRule)
         assert (asks.people, asks.within, asks.risk, asks.grants) == (1, None, None, True)
@@ -86,7 +86,7 @@ class TestImplied:
         ],
     )
     def test_by_no_others(self, text: str) -> None:
-        """A name that restricts nothing, or a field that holds no shell command, implies nothing."""
+        """A map to an unrestricted name, or of a field without shell commands, implies no rule."""
         assert implied(compile_rules(text)) == []
 
     @pytest.mark.parametrize(
@@ -99,24 +99,24 @@ class TestImplied:
         ],
     )
     def test_unless_a_rule_names_unclear(self, rule: str) -> None:
-        """A rule on unclear is for all tools, and takes the place of the implied one."""
+        """A rule on unclear replaces the implied one, for all tools."""
         rules = compile_rules(f"{RULES}{rule}")
         assert implied(rules) == []
         assert names(rules, "bash", command="eval $x") == ("unclear", "bash")
 
     def test_of_a_declared_field(self) -> None:
-        """`map shell` declares a field, and the last name of a path may be one of a shell's."""
+        """A field declared by `map shell` counts, and so does `command` as the last name of a path."""
         assert implied(compile_rules("map shell a.b rm as x\nblock x")) != []
         assert implied(compile_rules("map a.run.command rm as x\nblock x")) != []
 
     def test_is_no_finding_where_the_tool_is_blocked(self) -> None:
-        """Nobody wrote that unclear calls can be made."""
+        """An implied rule on unclear calls that are blocked anyway causes no finding."""
         found = examine(compile_rules(f"{RULES}block bash\nblock exec"))
         assert not any("unclear" in problem.message for problem in (*found.errors, *found.warnings))
 
 
 class TestWrittenByHand:
-    """A rule on `unclear` that asks less than those on what an unclear call may be."""
+    """A written rule on `unclear` that is weaker than those on the mapped names."""
 
     DEPLOY = "map bash.command deploy as deploy\nmap exec.script rm as delete\n"
 
@@ -151,14 +151,14 @@ class TestWrittenByHand:
         ],
     )
     def test_is_a_warning(self, rules: list[str], said: str, remedy: str) -> None:
-        """`check` names both rules, and the one that asks as much as the strictest."""
+        """The warning names both rules and proposes one as strict as the strictest."""
         compiled = compile_rules(self.DEPLOY + "\n".join(rules))
         found = [w for w in examine(compiled).warnings if w.remedy.startswith("write: ")]
         [warning] = found
         assert (warning.line, warning.remedy) == (2 + len(rules), remedy)
         assert said in warning.message
         assert warning.text[warning.column - 1 :].startswith("unclear")
-        # What it says to write is what is missing.
+        # The proposed rule removes the warning.
         mended = self.DEPLOY + "\n".join([*rules[:-1], remedy.removeprefix("write: ")])
         assert not any("cannot be read" in w.message for w in examine(compile_rules(mended)).warnings)
 
@@ -177,12 +177,12 @@ class TestWrittenByHand:
         ],
     )
     def test_is_none_where_nothing_passes_with_less(self, rules: list[str]) -> None:
-        """Rules that block, ask as much, or ask as much of the tool itself are enough."""
+        """A rule that blocks, or one as strict on `unclear` or on the tool itself, causes no warning."""
         warnings = compile_rules(self.DEPLOY + "\n".join(rules)).warnings
         assert not any("cannot be read" in warning.message for warning in warnings)
 
     def test_names_the_file_of_the_other(self) -> None:
-        """Rules of several files are told apart."""
+        """The warning names the other rule's file."""
         texts = {
             "a.rules": f"{self.DEPLOY}require 2 human-approvals before deploy",
             "b.rules": "require human-approval before unclear",
@@ -194,7 +194,7 @@ class TestWrittenByHand:
 
 class TestAllowed:
     def test_takes_the_implied_rule_away(self) -> None:
-        """`allow unclear TOOL` is for that tool; of the others the rule stays."""
+        """`allow unclear TOOL` removes the implied rule for that tool only."""
         rules = compile_rules(f"{RULES}allow unclear bash")
         assert implied(rules) == [
             "require human-approval before unclear (implied by the map of exec.script)"
@@ -217,20 +217,20 @@ class TestAllowed:
         ],
     )
     def test_is_commented_by_check(self, text: str, message: str) -> None:
-        """`check` says what the line lets through, or why it does nothing."""
+        """The warning says what the line allows, or why it has no effect."""
         warning = compile_rules(text).warnings[-1]
         assert message in warning.message
         assert warning.remedy
 
     @pytest.mark.parametrize("line", ["allow bash", "allow", "allow bash unclear"])
     def test_is_no_other_allowance(self, line: str) -> None:
-        """What no rule restricts is allowed anyway."""
+        """Any other `allow` is an unknown keyword."""
         with pytest.raises(RuleError, match="unknown keyword 'allow'") as caught:
             compile_rules(line)
         assert "'allow'" not in caught.value.problems[0].message.partition("Expected")[2]
 
     def test_may_be_misspelt(self) -> None:
-        """A near miss of the word is pointed at."""
+        """A misspelling of `unclear` is reported with the word."""
         with pytest.raises(RuleError, match="did you mean 'unclear'"):
             compile_rules("allow uncler bash")
 
@@ -249,7 +249,7 @@ class TestReservedNames:
         ],
     )
     def test_are_not_given(self, line: str, message: str) -> None:
-        """G-64, G-66: calls have these names for what they are; they prove nothing."""
+        """G-64, G-66: maps cannot give reserved names, and these names unlock nothing."""
         with pytest.raises(RuleError) as caught:
             compile_rules(line)
         (problem,) = caught.value.problems
@@ -271,7 +271,7 @@ class TestReservedNames:
         ],
     )
     def test_are_named_in_place_of_a_star(self, line: str) -> None:
-        """G-66: `*` stands for nothing; `anything-else` is what is meant."""
+        """G-66: `*` in a name is refused, with `anything-else` as the remedy."""
         with pytest.raises(RuleError, match=r"'\*' has no meaning in a name") as caught:
             compile_rules(line)
         assert "'anything-else'" in caught.value.problems[0].remedy
@@ -285,13 +285,13 @@ class TestComputedWords:
     )
 
     def test_are_unclear_for_maps_of_their_program(self) -> None:
-        """G-64: what a computed word may make a restricted command of is not known."""
+        """G-64: a computed word makes a command unclear if a map's pattern begins with its program."""
         assert names(self.RULES, "bash", command="x=push; git $x") == ("unclear", "bash")
         assert names(self.RULES, "bash", command="git push $x") == ("push", "bash")
 
     @pytest.mark.parametrize("command", ["ls $x", "make $x", "echo git $x", "git status"])
     def test_are_clear_for_all_others(self, command: str) -> None:
-        """A program that no map to a restricted name begins with is what it seems."""
+        """A program that is not the start of a restricted map's pattern stays clear."""
         assert "unclear" not in names(self.RULES, "bash", command=command)
 
 
@@ -338,11 +338,11 @@ class TestFields:
     def test_that_are_no_text(
         self, tool: str, fields: dict[str, object], expected: tuple[str, ...]
     ) -> None:
-        """G-65: lists, numbers and nested fields are looked at; what is no text is unclear."""
+        """G-65: lists, numbers and nested fields are searched; any other value is unclear."""
         assert names(self.RULES, tool, **fields) == expected
 
     def test_that_are_written_otherwise_hold_commands(self) -> None:
-        """G-66: a decoder may take `Command` for `command`: what is in it is read, and unclear."""
+        """G-66: a decoder may read `Command` as `command`, so it is read, and the call is unclear."""
         rules = compile_rules(
             "map bash.command /^rm\\b/ as delete\nmap bash.command /^ls/ as list\nblock delete"
         )
@@ -354,7 +354,7 @@ class TestFields:
 
     @pytest.mark.parametrize("program", ["if", "FOO=1", "a b", "time", "$(ls)", "~", ""])
     def test_that_are_an_argv_name_their_program(self, program: str) -> None:
-        """G-65: the first element is a program, never a keyword, an assignment or a piece of script."""
+        """G-65: the first element is a program, and never a keyword, an assignment or a script."""
         rules = compile_rules("map bash.command /^rm\\b/ as delete\nblock delete")
         assert "delete" not in names(rules, "bash", command=[program, "x", "&&", "rm", "y"])
         assert "delete" in names(rules, "bash", command=["rm", program])

@@ -1,4 +1,4 @@
-"""G-89 to G-91: `for same input.pr` and `for each input.customer`: a rule for each value by itself."""
+"""G-89 to G-91: `for same input.pr` and `for each input.customer`: a separate state for each value."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class TestOrders:
         assert not await world.call("merge", pr=value)
 
     async def test_another_spelling_locks_by_its_tool_and_not_by_its_value(self) -> None:
-        """G-66, G-89: `Edit` of a value locks it, `edit` of another spelling of the value does not."""
+        """G-66, G-89: `Edit` locks its value like `edit`, but not another spelling of the value."""
         world = World("require test since edit before push for same input.path")
         await world.call("test", path="a.py")
         await world.call("edit", path="A.py")
@@ -176,7 +176,7 @@ class TestLimits:
         assert [(await refund(f"d{n}", "bob")).outcome for n in range(2)] == ["allow", "block"]
 
     async def test_values_that_are_remembered_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Past the bound new values are blocked; those that are where they began are forgotten."""
+        """Beyond the limit a new value is blocked, and values in their initial state are forgotten."""
         monkeypatch.setattr("interlock.engine.gate.conditions.MOST_VALUES", 3)
         world = World(LIMIT)
         assert [await world.call("refund", customer=str(c)) for c in range(4)] == [
@@ -237,7 +237,7 @@ class TestBlocks:
         assert [await world.call("send", thread=t) for t in ("a", "b")] == [False, True]
 
     async def test_another_spelling_gets_round_none(self) -> None:
-        """G-89: in a block as in a limit; in an order it unlocks nothing."""
+        """G-89: another spelling of a value is blocked, as in a limit."""
         world = World(BLOCK)
         assert await world.call("read", thread="Launch plan")
         assert not await world.call("send", thread="launch  PLAN")
@@ -307,7 +307,7 @@ class TestState:
         assert not any(values for values in values_of(gate).values()), "the record tells of none"
 
     async def test_what_waits_is_void_after_a_restart_as_before(self) -> None:
-        """A test that ran beside an edit proves nothing, whoever the gate was that let it pass."""
+        """A test beside an edit proves nothing, also if it was allowed before a restart."""
         registry = compile_rules("require test since edit before deploy for same input.repo").registry
         before, gate = (create_gate_manager(registry=registry) for _ in range(2))
         given = {"repo": "a"}
@@ -353,7 +353,7 @@ class TestState:
 
 
 def values_of(gate: GateManager) -> dict[str, dict[str, dict[str, int]]]:
-    """The markings of all values, by net and digest."""
+    """Return the markings of all values, by net and digest."""
     return {
         key: {digest: value.marking for digest, value in state.values.items()}
         for key, state in gate.states.items()
@@ -381,9 +381,9 @@ class TestLaws:
     async def test_it_is_a_gate_of_its_own_for_each_value(
         self, lines: list[str], calls: list[tuple[str, int, bool, int]]
     ) -> None:
-        """Law: a call is decided as by a gate of the same rules without `for` that sees this value alone.
+        """Law: a call is decided as by a gate with the rules without `for` that sees this value alone.
 
-        Results come later than calls. What waits and every marking is in the fold of the record, too.
+        Results arrive later than calls, and the fold of the record has the same state.
         """
         whole = Recorder(compile_rules("\n".join(lines)).registry)
         plain = "\n".join(line.partition(" for ")[0] for line in lines)
@@ -428,7 +428,7 @@ class TestProof:
         assert (most.unlimited, most.each) == (True, ("2 per session for each input.customer",))
 
     def test_other_values_lead_on(self) -> None:
-        """One value alone would not get there."""
+        """The maximum considers calls with several values."""
         text = "limit push to 1 per session for each input.branch\nrequire push before tag"
         assert self.together(text).most("tag").unlimited
 
@@ -436,7 +436,7 @@ class TestProof:
         assert isinstance(self.together(f"{ORDER}\nblock review").way("merge"), Never)
 
     def test_an_order_on_all_calls_is_not_the_same_rule(self) -> None:
-        """Neither makes the other redundant: two reviews count for two merges of other values."""
+        """Neither rule is redundant: two reviews count for two merges of other values."""
         from interlock.rules.analysis.findings import examine
 
         found = examine(compile_rules(f"{ORDER}\nrequire review before merge"))
@@ -455,7 +455,7 @@ class TestProof:
     @given(st.lists(st.sampled_from(SETS), min_size=1, max_size=3, unique=True))
     @settings(max_examples=examples(500, usual=20), deadline=None)
     async def test_agrees_with_the_gate(self, lines: list[str]) -> None:
-        """Law: a way runs with one value for all calls; what is impossible no short sequence reaches."""
+        """Law: a way works with one value, and no short sequence reaches an impossible call."""
         rules = compile_rules("\n".join(lines))
         together = Together(rules.registry, words=vocabulary(rules.nets, None))
         for name in "abc":
@@ -469,7 +469,7 @@ class TestProof:
 
 
 async def reachable(rules: RuleSet, name: str) -> int | None:
-    """The length of the shortest sequence over two values that ends with a call of `name`; up to 3."""
+    """Return the length of the shortest sequence to a call of `name`, of up to 3 calls, or `None`."""
     each = list(product("abc", (1, 2)))
     for length in range(1, 4):
         for sequence in product(each, repeat=length):
@@ -479,7 +479,7 @@ async def reachable(rules: RuleSet, name: str) -> int | None:
 
 
 async def runs(rules: RuleSet, sequence: Sequence[tuple[str, int]]) -> bool:
-    """Tell whether every call runs, each being over and successful before the next."""
+    """Return true if all calls run, each successful before the next."""
     gate = create_gate_manager(registry=rules.registry)
     for number, (tool, value) in enumerate(sequence):
         call = ToolCall(f"c{number}", tool, {"k": value})
@@ -491,7 +491,7 @@ async def runs(rules: RuleSet, sequence: Sequence[tuple[str, int]]) -> bool:
 
 class TestNets:
     def test_have_no_callbacks_of_their_own(self) -> None:
-        """What a callback notes of one value would be there for all."""
+        """A net with values cannot have callbacks, because their state would be shared."""
         key = ValueKey(("k",))
         use = Transition("use", ("p",), ("p",), ("a",))
         with pytest.raises(NetError, match="callbacks of its own"):

@@ -1,4 +1,4 @@
-"""G-89: rules on values and sums in random sessions: the record, the gate and a backtest say the same."""
+"""G-89: rules on values and sums in random sessions: record, gate and backtest agree."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ calls = st.tuples(
 async def test_the_record_is_the_gate(
     lines: list[str], mode: str, made: list[tuple[str, Any, Any, str, str, int]]
 ) -> None:
-    """Law: markings, what waits, and a backtest under the same rules agree after every call.
+    """Law: markings, pending transitions and a backtest with the same rules agree after every call.
 
-    Calls overlap, fail, never run, and are edited by the person who approves them.
+    Calls overlap, fail, never run, and are edited by their approvers.
     """
     rules = compile_rules("\n".join(lines))
     recorder = Recorder(rules.registry, mode=mode)

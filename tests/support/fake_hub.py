@@ -309,7 +309,7 @@ class FakeHub(BacktestSource, HubApi):
             subscription.put(FreezeChanged(freeze=freeze))
 
     def show_outage(self, outage: JournalOutage | None) -> None:
-        """Nothing can be recorded, or all is well again."""
+        """Report an outage of the journal, or its end with `None`."""
         self.outage = outage
         for subscription in self._subscriptions:
             subscription.put(OutageChanged(outage=outage))
@@ -331,7 +331,7 @@ class FakeHub(BacktestSource, HubApi):
         raise KeyError(approval_id)
 
     def given(self, approval_id: str, by: str) -> Outcome:
-        """Record the approval of one of several people."""
+        """Record the approval of one of several approvers."""
         given = next(a.given for s in self.states.values() if (a := s.approvals.get(approval_id)))
         request = self._change(approval_id, given=(*given, by), given_at=(self.now,) * (len(given) + 1))
         self.publish(

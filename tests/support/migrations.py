@@ -53,7 +53,7 @@ def upgrade():
         sa.Column("members", NUMBER, nullable=False),
     )
 """
-"""A migration alongside which older servers continue: it only adds what they do not need."""
+"""A migration with which older servers can continue: it only adds a table."""
 
 CONTRACTING = f"""
 from alembic import op
@@ -65,7 +65,7 @@ down_revision = "{NEXT}"
 def upgrade():
     op.drop_table("team")
 """
-"""A migration alongside which no older server continues: it removes what these use."""
+"""A migration with which no older server can continue: it removes a table that they use."""
 
 
 def schema_with(folder: Path, *migrations: str) -> Schema:

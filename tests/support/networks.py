@@ -1,6 +1,6 @@
 """Simulated machines: network namespaces of the tests, and cables between them that can be cut.
 
-While a cable is cut, packets in it vanish: no connection is refused or reset, and nobody is notified.
+While a cable is cut, packets in it vanish: no connection is refused or reset, and nothing is reported.
 This also works on a kernel without the modules for queues: each end sends its packets to a network card
 that does not exist.
 """

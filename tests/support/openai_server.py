@@ -33,7 +33,7 @@ END = End()
 
 @dataclass(frozen=True)
 class Raw:
-    """A piece that is sent unchanged, whatever it is."""
+    """A piece that is sent unchanged, valid or not."""
 
     data: str
 

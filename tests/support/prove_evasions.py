@@ -1,4 +1,4 @@
-"""Runs shell commands that evade a rule, to prove that each does what its line in the data file says.
+"""Runs shell commands that evade a rule, to prove the line of each in the data file.
 
     python -m tests.support.prove_evasions tests/data/evasions_more.jsonl            compare
     python -m tests.support.prove_evasions tests/data/evasions_more.jsonl --write    record

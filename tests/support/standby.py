@@ -21,7 +21,7 @@ from .postgres import REMEDY, PostgresServer, other_user, own_server
 
 
 class Pair:
-    """A database and its standby, and the location that is whichever of the two takes writes."""
+    """A database and its standby, and the location of the one that accepts writes."""
 
     def __init__(self, primary: PostgresServer, standby: PostgresServer) -> None:
         self.primary = primary
@@ -43,24 +43,24 @@ class Pair:
         return int(rows(self.one, "SELECT count(*) FROM pg_stat_replication")[0][0])
 
     def cut_off(self) -> None:
-        """Have the standby get nothing more of what is acknowledged."""
+        """Stop the replication of further acknowledged changes to the standby."""
         self.set(self.other, "primary_conninfo", "")
         wait_for(lambda: self.attached() == 0)
 
     def caught_up(self) -> bool:
-        """Tell whether the standby has all that the database has."""
+        """Return true if the standby has all changes of the database."""
         lag = "SELECT pg_current_wal_lsn() = replay_lsn FROM pg_stat_replication"
         return rows(self.one, lag) == [(True,)]
 
     def fail_over(self) -> None:
-        """End the database, and have the standby take its place."""
+        """End the database, and promote the standby."""
         self.primary.stop(signal.SIGQUIT)
         assert rows(self.other, "SELECT pg_promote()") == [(True,)]
 
 
 @contextmanager
 def replicated() -> Iterator[Pair]:
-    """A database with a standby that follows it. Skips without PostgreSQL's programs."""
+    """Provide a database with a standby that follows it. Skips the test without PostgreSQL's programs."""
     found = shutil.which("pg_basebackup") or next(
         Path("/usr/lib/postgresql").glob("*/bin/pg_basebackup"), None
     )

@@ -98,7 +98,7 @@ class Trial:
     async def run(self, session: Session) -> SessionOutcome:
         """Decide a session's calls in order.
 
-        A person approves calls of the user's own task that need approval, and denies those of an
+        An operator approves calls of the user's own task that need approval, and denies those of an
         injection. A call that does not run returns nothing.
         """
         manager = GateManager(registry=self._registry)

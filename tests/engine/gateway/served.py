@@ -1,4 +1,4 @@
-"""A server on loopback with tokens of its own, and programs that connect to it."""
+"""A server on loopback with its own tokens, and programs that connect to it."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ limit push to 2 per session
 
 @dataclass
 class Served:
-    """A server, and the secrets of an agent and two operators."""
+    """A server, and the secrets of two agents and two operators."""
 
     hub: Hub
     gateway: Gateway
@@ -72,7 +72,7 @@ async def served(
     language: RulesLanguage | None = None,
     **options: object,
 ) -> AsyncGenerator[Served, None]:
-    """A server whose files are in `directory`; started again there it goes on with them."""
+    """Yield a server with its files in `directory`, which a later server there uses again."""
     tokens = TokenFile(directory / "tokens.json")
     secrets = directory / "secrets"
     if not secrets.exists():
@@ -97,7 +97,7 @@ async def served(
 
 @asynccontextmanager
 async def raw(served: Served, token: str, path: str = "/agent") -> AsyncGenerator[ClientConnection, None]:
-    """A connection that has greeted, for whatever a stranger may send."""
+    """Yield a connection after its greeting, for raw frames."""
     headers = {"Authorization": f"Bearer {token}"}
     async with connect(
         served.url + path, additional_headers=headers, subprotocols=[SUBPROTOCOL], max_size=None
@@ -108,7 +108,7 @@ async def raw(served: Served, token: str, path: str = "/agent") -> AsyncGenerato
 
 
 async def until(found: Callable[[], Awaitable[T]]) -> T:
-    """What `found` gives, once it is something, also on a busy machine."""
+    """Return the value of `found` as soon as it is true, also on a busy machine."""
     for _ in range(12_000):
         if value := await found():
             return value

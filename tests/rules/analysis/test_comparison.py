@@ -1,4 +1,4 @@
-"""G-96: two rule sets compared: what is found is what their gates do."""
+"""G-96: a comparison of two rule sets finds the differences between their gates."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def compared(old: str, new: str) -> Comparison:
 
 
 def found(old: str, new: str) -> list[tuple[str, str]]:
-    """The kind of each difference, with its way."""
+    """Return the kind of each difference, with its sequence of calls."""
     return [(d.kind, " ".join(map(str, d.way))) for d in compared(old, new).differences]
 
 
@@ -120,12 +120,12 @@ class TestDifferences:
 
     @pytest.mark.slow
     def test_rules_on_other_calls_are_not_walked(self) -> None:
-        """A thousand of them cost next to nothing."""
+        """A thousand rules about other calls cost almost nothing."""
         others = "\n".join(f"limit l{n} to 9 per r{n}\nrequire a{n} before b{n}" for n in range(500))
         assert found(f"{others}\nblock x", others) == [("possible", "x")]
 
     def test_rules_that_both_have_keep_calls_apart(self) -> None:
-        """What they forbid is no difference."""
+        """A call that both sets block is no difference."""
         assert compared("block b\nrequire a before b", "block b").same
 
 
@@ -160,9 +160,9 @@ class TestBesideEachOther:
         ],
     )
     def test_is_said_where_it_may_matter(self, old: str, new: str, said: bool) -> None:
-        """Whether a call began before another had ended may tell such rules apart, and is not walked.
+        """Overlapping calls may distinguish such rules, but they are not compared.
 
-        Rules that one set has besides can only be stricter; then it matters where nothing else differs.
+        A rule that only one set has is at most stricter; the note then appears if nothing else differs.
         """
         assert (BESIDE in compared(old, new).unknown) is said
         assert (BESIDE in compared(new, old).unknown) is said
@@ -203,7 +203,7 @@ class TestUnknown:
         assert any(said in text for text in comparison.unknown)
 
     def test_calls_of_several_names_where_their_tool_is_counted(self) -> None:
-        """One command may be both a and c, and then two calls are enough for b."""
+        """One command may count as both a and c, so that two calls are enough for b."""
         maps = "".join(f"map bash.command {name} as {name}\n" for name in "abc")
         rules = f"{maps}require a and c before b\n"
         counted = compared(
@@ -246,9 +246,9 @@ class TestLaws:
     @given(sets, sets)
     @settings(max_examples=examples(500, usual=15), deadline=None)
     async def test_it_is_what_the_gates_do(self, old: str, new: str) -> None:
-        """Law: the first calls that two gates treat in different ways are those that are found.
+        """Law: the comparison finds the shortest sequences that two gates treat differently.
 
-        Over all sequences of up to three calls that both let pass.
+        It is checked for all sequences of up to three calls of which both gates allow all but the last.
         """
         sides = compile_rules(old), compile_rules(new)
         comparison = compare(*sides)
@@ -277,7 +277,7 @@ def difference(before: int | None, now: int | None) -> str | None:
 
 
 async def people(rules: RuleSet, sequence: Sequence[tuple[str, int]]) -> int | None:
-    """How many people approve the last call; `None` where it, or one before it, is blocked."""
+    """Return the number of approvals of the last call; `None` if a call is blocked."""
     gate, asked = create_gate_manager(registry=rules.registry), 0
 
     def confirm(request: ApprovalRequest) -> ApprovalAnswer:

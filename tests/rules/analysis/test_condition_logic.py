@@ -1,4 +1,4 @@
-"""What is proved of conditions, against calls tried out."""
+"""Proofs about conditions, checked against calls."""
 
 from __future__ import annotations
 
@@ -76,18 +76,18 @@ ALWAYS = [
 class TestProofs:
     @pytest.mark.parametrize("text", NEVER)
     def test_that_a_condition_never_holds(self, text: str) -> None:
-        """Values that exclude each other, stretches without a value, one answer wanted both ways."""
+        """Contradictory values, empty ranges and contradictory patterns are proved impossible."""
         assert ruled_out((condition_of(text), HOLDS))
 
     @pytest.mark.parametrize("text", MAYBE)
     def test_are_not_claimed_of_what_may_be(self, text: str) -> None:
-        """A condition that may hold and may fail is not said to do neither."""
+        """No claim is made about a condition that may hold and may fail."""
         assert not ruled_out((condition_of(text), HOLDS))
         assert not ruled_out((condition_of(text), FAILS))
 
     @pytest.mark.parametrize("text", ALWAYS)
     def test_that_a_condition_never_fails(self, text: str) -> None:
-        """Then a rule with it applies to every call."""
+        """A rule with a condition that never fails applies to every call."""
         assert ruled_out((condition_of(text), FAILS))
         assert covers(condition_of(text), None)
 
@@ -109,7 +109,7 @@ class TestProofs:
         ],
     )
     def test_that_one_covers_another(self, wide: str, narrow: str) -> None:
-        """Where the one applies the other does, also where neither can be told."""
+        """A rule covers another one if it applies to all its calls, including unclear ones."""
         assert covers(condition_of(wide), condition_of(narrow))
         assert covers(None, condition_of(narrow))
 
@@ -124,17 +124,17 @@ class TestProofs:
             ("input.a not from user, read", "input.a not from user"),
             ("input.a not from user", "input.b not from user, read"),
             ("any input.a not from user", "input.a not from user, read"),
-            # Of a text the second cannot be told, and then its rule applies: the first does not.
+            # The second one is unclear for a text, so its rule applies; the first one is false.
             ("input.n = 1", "input.n < 2 and input.n > 0 and input.n = 1 or input.n < 0 and input.n > 0"),
         ],
     )
     def test_are_not_claimed_of_what_does_not_cover(self, wide: str, narrow: str) -> None:
-        """Only what is sure is said, links between folders and fields of another kind included."""
+        """Only certain coverage is claimed, also for linked folders and fields of other kinds."""
         assert not covers(condition_of(wide), condition_of(narrow))
 
     @pytest.mark.slow
     def test_give_up_on_very_many_choices(self) -> None:
-        """A condition that would take long is not judged, and costs little."""
+        """A condition with too many combinations is not judged, which costs little."""
         many = And(
             tuple(Or((Compare((f"a{i}",), "=", 1), Compare((f"b{i}",), "=", 1))) for i in range(30))
         )
@@ -199,7 +199,7 @@ CALLS = [
 
 
 def said() -> SourceTexts:
-    """Texts of `p` and `q`; nobody listened to `r`."""
+    """Return texts of the sources `p` and `q`, but none of `r`."""
     texts = SourceTexts(["p", "q"])
     texts.add("p", "a 1")
     texts.add("q", "b 1.5")
@@ -217,7 +217,7 @@ class TestLaw:
     @settings(max_examples=examples(150), deadline=None)
     @given(CONDITION, CONDITION)
     def test_no_call_refutes_what_is_proved(self, one: Condition, other: Condition) -> None:
-        """Of all the calls tried, none does what is ruled out, wherever it runs."""
+        """No call contradicts a proof, in any surroundings."""
         demands = [HOLDS, FAILS, NOT_HOLDS, NOT_FAILS]
         ruled = [d for d in demands if ruled_out((one, d))]
         both = ruled_out((one, FAILS), (other, NOT_FAILS))
@@ -231,7 +231,7 @@ class TestLaw:
     @settings(max_examples=examples(200), deadline=None)
     @given(st.lists(ORDERED, min_size=1, max_size=4))
     def test_what_no_call_does_is_proved(self, parts: list[Compare]) -> None:
-        """Of equality and order nothing is missed: what no value of a field does is ruled out."""
+        """For equality and order the proof is complete: it finds every condition without a value."""
         condition = And(tuple(parts))
         possible = any(holds(condition, {"x": x, "y": y}) for x in EACH for y in EACH)
         assert ruled_out((condition, HOLDS)) != possible

@@ -1,4 +1,4 @@
-"""Rules judged together: what is wrong with them as a whole."""
+"""Findings about a rule set as a whole."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class TestUnreachable:
     """Tools that no rule blocks and no session can call."""
 
     def test_each_waits_for_the_other(self) -> None:
-        """One error for both, at a rule that gates the first, with the other rule beside it."""
+        """One error covers both tools, at a rule of the first one and with the other rule beside it."""
         found = findings("limit z to 2 per session\nrequire a before b\nrequire b before a\nblock x")
         assert [str(e) for e in found.errors] == [
             "<rules>:2:1: 'b' and 'a' can never be called, though no rule blocks them\n"
@@ -43,19 +43,19 @@ class TestUnreachable:
         assert found.warnings == ()
 
     def test_waits_for_what_is_blocked(self) -> None:
-        """A tool behind a blocked one is out of reach although it is not blocked itself."""
+        """A tool that requires a blocked one can never be called."""
         found = findings("block a\nrequire a before b")
         assert lines(found.errors) == [(2, "'b' can never be called, though no rule blocks it")]
         assert "line 1 (block a)" in found.errors[0].remedy
 
     def test_blocked_is_meant(self) -> None:
-        """What a rule blocks is no error."""
+        """A blocked tool is no error by itself."""
         found = findings("block a")
         assert (found.errors, found.warnings) == ((), ())
         assert found.tools[0].way == Never(("block-a",))
 
     def test_behind_a_blocked_carrier(self) -> None:
-        """G-50: a name that only calls of a blocked tool can have is out of reach."""
+        """G-50: a name that only calls of a blocked tool can have is unreachable."""
         found = findings(
             "map bash.command ./deploy as deploy\nblock bash\nrequire human-approval before deploy"
         )
@@ -65,10 +65,10 @@ class TestUnreachable:
 
 
 class TestLimits:
-    """Limits that never count."""
+    """Limits that have no effect."""
 
     def test_never_reached(self) -> None:
-        """Other rules let the tool be called less often; the count is pointed at."""
+        """A limit above the number of calls that other rules allow is an error at its count."""
         found = findings("limit a to 2 per session\nrequire a before b\nlimit b to 10 per session")
         (problem,) = found.errors
         assert (problem.line, problem.column, problem.length) == (3, 12, 2)
@@ -76,17 +76,17 @@ class TestLimits:
         assert problem.message == expected
 
     def test_never_refilled(self) -> None:
-        """The tool that would restore the budget is out of reach."""
+        """A limit is never refilled if the tool that refills it is blocked."""
         found = findings("block r\nlimit a to 3 per r")
         assert lines(found.errors) == [(2, "this limit is never refilled: 'r' can never be called")]
 
     def test_blocked_in_the_same_file(self) -> None:
-        """A rule about a blocked tool never meets a call."""
+        """A rule about a tool that the same file blocks is an error."""
         found = findings("block a\nlimit a to 3 per session")
         assert lines(found.errors) == [(2, "no call can ever meet this rule: 'a' is blocked")]
 
     def test_blocked_in_another_file(self, tmp_path: Path) -> None:
-        """A file that is switched on to block what another one regulates is no error."""
+        """A rule about a tool that another file blocks is only a warning."""
         (tmp_path / "a.rules").write_text("limit a to 3 per session")
         (tmp_path / "b.rules").write_text("block a")
         found = examine(load_rules(tmp_path / "a.rules", tmp_path / "b.rules"))
@@ -94,12 +94,12 @@ class TestLimits:
         assert lines(found.warnings) == [(1, "no call can ever meet this rule: 'a' is blocked")]
 
     def test_a_smaller_one(self) -> None:
-        """Of two limits of a tool the larger is redundant."""
+        """The larger of two limits of a tool is redundant."""
         found = findings("limit a to 5 per session\nlimit a to 3 per session")
         assert lines(found.warnings) == [(1, "this limit is redundant beside a smaller one")]
 
     def test_just_as_many(self) -> None:
-        """A limit that other rules keep anyway is redundant."""
+        """A limit that other rules ensure anyway is redundant."""
         found = findings("limit a to 2 per session\nrequire a before b\nlimit b to 2 per session")
         assert [line for line, _ in lines(found.warnings)] == [3]
 
@@ -121,15 +121,15 @@ LIMITS = (
 
 
 class TestSlidingLimits:
-    """Limits in time beside others: a time is no tool, and no total."""
+    """Limits over a time beside other limits: a time is neither a tool nor a total."""
 
     def test_the_same_time_in_other_words(self) -> None:
-        """`per 60m` and `per 1h` are one rule, said of once."""
+        """`per 60m` and `per 1h` are the same rule, with one warning."""
         found = findings("limit a to 3 per 1h\nlimit a to 3 per 60m")
         assert lines(found.warnings) == [(2, "the same rule as in line 1")]
 
     def test_beside_one_a_session(self) -> None:
-        """What no session reaches no hour does; a session's limit is not bounded by an hour's."""
+        """A limit per session bounds one per hour, but not vice versa."""
         found = findings("limit a to 5 per 1h\nlimit a to 3 per session")
         assert lines(found.warnings) == [(1, "this limit is redundant beside a smaller one")]
         found = findings("limit a to 3 per 1h\nlimit a to 5 per session")
@@ -137,14 +137,14 @@ class TestSlidingLimits:
         assert list(map(str, found.tools[0].most.paces)) == ["3 per 1h"]
 
     def test_the_count_is_pointed_at(self) -> None:
-        """Not the same number in the time behind it."""
+        """The error points at the count, not at the same digit in the time."""
         found = findings("limit a to 2 per session\nrequire a before b\nlimit b to 3 per 3h")
         (problem,) = found.errors
         assert (problem.line, problem.column, problem.length) == (3, 12, 1)
 
     @pytest.mark.parametrize(("one", "other"), permutations(LIMITS, 2))
     async def test_law(self, one: str, other: str) -> None:
-        """A limit that is called redundant beside another is never the only one to block a call."""
+        """A limit reported as redundant is never the only rule that blocks a call."""
         rules = compile_rules([one, other])
         reported = {p.line - 1 for p in examine(rules).warnings if "redundant beside" in p.message}
         for seed in range(4 if reported else 0):
@@ -165,10 +165,10 @@ class TestSlidingLimits:
 
 
 class TestConditions:
-    """Calls that meet a condition, apart from those that do not."""
+    """Calls that meet a condition, separate from those that do not."""
 
     def test_none_is_ever_possible(self) -> None:
-        """Beside other rules: an error at the rule with the condition, though the tool can be called."""
+        """An impossible condition is an error at its rule, although the tool can be called otherwise."""
         found = findings('block test\nrequire test before deploy when input.env = "prod" # never')
         assert [str(e) for e in found.errors] == [
             "<rules>:2:1: no call of 'deploy' that meets this condition is ever possible\n"
@@ -183,12 +183,12 @@ class TestConditions:
         ]
 
     def test_for_want_of_a_tool(self) -> None:
-        """A prerequisite that does not exist is named."""
+        """The error names a required tool that does not exist."""
         found = findings("require tset before deploy when input.n = 1", ["test", "deploy"])
         assert found.errors[0].remedy == "there is no call to 'tset'"
 
     def test_once_for_the_same_reason(self) -> None:
-        """A second rule with the condition is not complained of as well."""
+        """A second rule with the same condition adds no error."""
         found = findings(
             "block x\nrequire x before d when input.n = 1\nrequire y before d when input.n = 1\n"
             "limit d to 2 per session when input.n = 1"
@@ -206,19 +206,19 @@ class TestConditions:
         ],
     )
     def test_what_is_possible_is_left_alone(self, text: str) -> None:
-        """With a way under the condition there is nothing to say; `within` has it."""
+        """A possible condition causes no finding, and `within` contains its way."""
         found = findings(text)
         assert (found.errors, found.warnings) == ((), ())
         assert [type(w.way) for tool in found.tools for w in tool.within] == [Way]
 
     def test_blocked_under_opposite_conditions(self) -> None:
-        """It is said that the two block every call, not that no rule does."""
+        """The warning says that both rules together block every call."""
         found = findings("block f when input.n = 1\nblock f when input.n != 1")
         assert found.errors == ()
         assert lines(found.warnings) == [(2, "with line 1 this blocks every call of 'f'")]
 
     def test_a_smaller_limit_with_a_condition(self) -> None:
-        """It makes another redundant only where that applies nowhere else."""
+        """A limit with a condition makes another one redundant only if it covers the other's calls."""
         message = "this limit is redundant beside a smaller one"
         wide, narrow = "limit a to 3 per session when input.n > 0", "limit a to 5 per session"
         assert lines(findings(f"{wide}\n{narrow} when input.n > 1").warnings) == [(2, message)]
@@ -227,7 +227,7 @@ class TestConditions:
             assert (found.errors, found.warnings) == ((), ())
 
     def test_bounded_where_it_applies(self) -> None:
-        """A limit with a condition that other rules keep is pointed at, with what it is about."""
+        """A conditional limit that other rules ensure is an error that mentions the condition."""
         found = findings(
             "limit a to 2 per session\nrequire a before b\nlimit b to 9 per session when input.n = 1"
         )
@@ -236,16 +236,16 @@ class TestConditions:
 
 
 class TestRedundant:
-    """Rules that block nothing the others let pass."""
+    """Rules that block no more calls than the others do."""
 
     def test_through_a_third(self) -> None:
-        """With one deploy a session, what its prerequisite required need not be required again."""
+        """With one deploy per session, a requirement of its prerequisite need not be repeated."""
         text = "require a before b\nrequire b before c\nlimit c to 1 per session\nrequire a before c"
         message = "this rule is redundant: the others already block all that it blocks"
         assert lines(findings(text).warnings) == [(4, message)]
 
     def test_not_when_called_again(self) -> None:
-        """Without the limit it is not: a, b, a, b, c, then b's use is spent and a's is not."""
+        """Without the limit the rule counts: after a, b, a, b, c only the use of b is spent."""
         text = "require a before b\nrequire b before c\nrequire a before c"
         assert findings(text).warnings == ()
 
@@ -272,7 +272,7 @@ class TestRedundant:
     )
     @settings(max_examples=examples(60), deadline=None)
     def test_law(self, text: list[str]) -> None:
-        """A require rule is reported exactly when it alone never blocks a call; a limit only then."""
+        """A require rule is reported if and only if it alone never blocks a call; a limit only if so."""
         rules = compile_rules(text)
         found = examine(rules)
         warned = {p.line for p in found.warnings if "rule is redundant" in p.message}
@@ -285,7 +285,7 @@ class TestRedundant:
 
 
 def alone_blocks(nets: tuple[SkillNet, ...], one: int) -> bool:
-    """Whether some reachable state has a call that only net `one` blocks, by trying all."""
+    """Return true if in some reachable state only net `one` blocks a call, after trying all."""
     start = tuple(tuple(auto_advance(net, net.initial_marking).items()) for net in nets)
     seen = {start}
     waiting = deque([start])
@@ -310,29 +310,29 @@ def alone_blocks(nets: tuple[SkillNet, ...], one: int) -> bool:
 
 
 class TestMaps:
-    """Maps that never count."""
+    """Maps that have no effect."""
 
     def test_repeated(self) -> None:
-        """The same map twice."""
+        """A repeated map is a warning."""
         found = findings("map x.path /a/ as n\nmap x.path /a/ as n\nblock n")
         assert lines(found.warnings) == [(2, "the same map as in line 1")]
 
     def test_forestalled(self) -> None:
-        """G-51: in a shell command the first map wins, so a longer word behind it is never met."""
+        """G-51: in a shell command the first map wins, so that a longer word after it never matches."""
         found = findings("map bash.command rm as a\nmap bash.command rm-rf as b\nblock a\nblock b")
         assert [line for line, _ in lines(found.warnings)] == [2]
 
     def test_other_fields_have_many_names(self) -> None:
-        """G-50: elsewhere every map counts."""
+        """G-50: in other fields every map counts."""
         found = findings("map x.path rm as a\nmap x.path rm-rf as b\nblock a\nblock b")
         assert found.warnings == ()
 
 
 class TestTools:
-    """With the list of tools that exist."""
+    """Findings with a list of the existing tools."""
 
     def test_misspelt(self) -> None:
-        """A name that is neither mapped nor a tool is pointed at, and what it makes impossible."""
+        """A name that is neither mapped nor a tool is reported, with the call it makes impossible."""
         found = findings("require tset before deploy", ["test", "deploy"])
         (warning,) = found.warnings
         assert (warning.column, warning.remedy) == (9, "did you mean 'test'?")
@@ -340,21 +340,21 @@ class TestTools:
         assert found.errors[0].remedy == "there is no call to 'tset'"
 
     def test_known_names(self) -> None:
-        """Mapped and dotted names of existing tools are known."""
+        """Mapped names and dotted names of existing tools are known."""
         text = "map bash.command x as y\nblock y\nblock slack.send\nblock bash"
         assert findings(text, ["bash", "slack"]).warnings == ()
 
     def test_map_of_no_tool(self) -> None:
-        """A map of a tool that does not exist is pointed at."""
+        """A map of a tool that does not exist is reported."""
         found = findings("map bsh.command x as y\nblock y", ["bash"])
         assert found.warnings[0].message == "'bsh' is not among the tools"
 
 
 class TestReport:
-    """Every gated tool, its way and how often."""
+    """Every gated tool with its way and its maximum number of calls."""
 
     def test_ready_made(self) -> None:
-        """The ready-made deploy rules: the way with its approval, and one call a session."""
+        """The library's deploy rules yield the way with its approval, and one call per session."""
         found = examine(load_rules(library_rules("deploy")))
         tools = {tool.name: tool for tool in found.tools}
         assert isinstance(tools["deploy"].way, Way)
@@ -365,6 +365,6 @@ class TestReport:
 
     @pytest.mark.parametrize("count", [1, 3, 1_000_000])
     def test_most_of_a_chain(self, count: int) -> None:
-        """G-56: the most calls follow through other tools, whatever the number."""
+        """G-56: the maximum passes on through other tools, for any number."""
         found = findings(f"limit a to {count} per session\nrequire a before b\nrequire b before c")
         assert found.tools[-1].most == Most(count, count)

@@ -1,4 +1,4 @@
-"""Maps by which an `echo` unlocks what only the command itself should."""
+"""Maps by which a mere `echo` unlocks what only the command itself should unlock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def warned(text: str) -> list[Problem]:
 
 class TestMentions:
     def test_of_what_unlocks_are_named(self) -> None:
-        """The warning stands at the pattern, names what is unlocked, and says what to write."""
+        """The warning points at the pattern, names the unlocked tool and proposes a pattern."""
         text = "map bash.command ./test as test\nrequire test before deploy"
         assert [str(w) for w in warned(text)] == [
             "<rules>:1:18: 'echo ./test' counts as 'test' too, and unlocks 'deploy'\n"
@@ -29,7 +29,7 @@ class TestMentions:
         ]
 
     def test_of_what_refills_are_named(self) -> None:
-        """A budget that a mention restores is as open as a gate that it unlocks."""
+        """A mention that refills a limit causes a warning, too."""
         [found] = warned("map shell sh.line review as review\nlimit push to 1 per review")
         assert found.message == "'echo review' counts as 'review' too, and unlocks 'push'"
 
@@ -45,11 +45,11 @@ class TestMentions:
         ],
     )
     def test_that_do_no_harm_are_left_alone(self, text: str) -> None:
-        """What forbids may be met anywhere; an anchored pattern and a field of plain text are meant."""
+        """Maps for blocks, anchored patterns and fields of plain text cause no warning."""
         assert warned(text) == []
 
     def test_of_a_regular_expression(self) -> None:
-        """A pattern without an anchor is met wherever it stands."""
+        """A regular expression without an anchor causes a warning."""
         [found] = warned("map bash.command /make\\s+test/ as test\nrequire test before deploy")
         assert found.message.startswith("a command that only mentions it counts as 'test' too")
 
@@ -57,7 +57,7 @@ class TestMentions:
     @given(st.text(st.characters(codec="ascii", exclude_categories=["Cc", "Zs"]), min_size=1, max_size=8))
     @settings(max_examples=examples(200), deadline=None)
     def test_the_remedy_holds(self, word: str) -> None:
-        """What is told is true: the echo has the name, and with the proposed pattern it has not."""
+        """The echo has the name as the warning says, and does not have it with the proposed pattern."""
         word = word.replace("#", "").replace("/", "").replace('"', "").replace("'", "") or "x"
         rule = "require name before deploy"
         for found in warned(f"map bash.command {word} as name\n{rule}"):
@@ -69,7 +69,7 @@ class TestMentions:
             assert "name" not in anchored.resolve(ToolCall("c", "bash", {"command": quoted}))
 
     def test_the_remedy_still_finds_the_command(self) -> None:
-        """The proposed pattern meets the command where it is run, alone or among others."""
+        """The proposed pattern finds the command alone, in lists and behind wrappers."""
         rules = compile_rules("map bash.command /^\\.\\/test(\\s|$)/ as test\nrequire test before deploy")
         for command in ("./test", "./test -q", "cd app && ./test", "sudo ./test", "sh -c './test -q'"):
             assert "test" in rules.resolve(ToolCall("c", "bash", {"command": command})), command

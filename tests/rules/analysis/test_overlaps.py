@@ -1,4 +1,4 @@
-"""What `interlock check` says of conditions, and of rules that they make superfluous."""
+"""Findings of `interlock check` about conditions, and about rules that conditions make redundant."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ def said(problems: tuple[Problem, ...]) -> list[tuple[int, str]]:
 
 
 class TestConditions:
-    """One condition by itself."""
+    """Single conditions."""
 
     def test_that_never_hold(self) -> None:
-        """The warning stands at the condition and says where the rule applies all the same."""
+        """The warning points at the condition and names the calls to which the rule still applies."""
         [found] = findings("block a when (input.n < 1 and input.n > 5) # never").warnings
         assert str(found) == (
             "<rules>:1:15: this condition never holds\n"
@@ -41,16 +41,16 @@ class TestConditions:
         ],
     )
     def test_of_any_rule(self, text: str) -> None:
-        """Every kind of rule is looked at."""
+        """Conditions of every kind of rule are checked."""
         assert said(findings(text).warnings) == [(1, "this condition never holds")]
 
     def test_that_always_hold(self) -> None:
-        """What does not restrict a rule is better left out."""
+        """A condition that always holds is a warning."""
         [found] = findings("block a when input.x = 1 or input.x != 1").warnings
         assert (found.message, found.column, found.length) == ("this condition always holds", 14, 27)
 
     def test_with_wildcards_in_a_folder(self) -> None:
-        """`under` takes a folder, and a star in it for a star."""
+        """`under` takes a folder, and a star in it is an ordinary character."""
         [found] = findings('block w when input.path not under "src/**" and input.x = 1').warnings
         assert found.message == "'src/**' is taken as a folder with exactly this name"
         assert (found.column, found.length) == (14, 29)
@@ -66,16 +66,16 @@ class TestConditions:
         ],
     )
     def test_that_say_something_are_left_alone(self, text: str) -> None:
-        """Nothing is claimed that is not proved."""
+        """Conditions that cannot be proved wrong cause no finding."""
         found = findings(text)
         assert (found.errors, found.warnings) == ((), ())
 
 
 class TestBlocks:
-    """A conditional block beside other rules."""
+    """Conditional blocks beside other rules."""
 
     def test_leaves_the_tool_usable(self) -> None:
-        """What is blocked under a condition can be called outside of it, and rules about it matter."""
+        """A tool with a conditional block can still be called, and its other rules matter."""
         found = findings(
             f'block a when input.env = "prod"\n{ASKS}\nlimit a to 3 per session\n'
             "require b before a\nrequire a before c"
@@ -95,7 +95,7 @@ class TestBlocks:
         ],
     )
     def test_leaves_nothing_to_rules_that_it_covers(self, rule: str) -> None:
-        """A rule about nothing but blocked calls can never matter, wherever it stands."""
+        """A rule about blocked calls only has no effect, before or after the block."""
         block = "block a when input.n < 5"
         for text, line in ((f"{block}\n{rule}", 2), (f"{rule}\n{block}", 1)):
             found = findings(text)
@@ -105,17 +105,17 @@ class TestBlocks:
             assert f"line {3 - line} ({block})" in warning.remedy
 
     def test_covered_by_all_of_them(self) -> None:
-        """A block without a condition makes one with a condition superfluous."""
+        """A block without a condition makes a conditional one redundant."""
         found = findings("block a when input.n = 1\nblock a")
         assert said(found.warnings) == [(1, "this rule has no effect: all of its calls are blocked")]
 
     def test_without_a_condition_is_an_error_beside_other_rules(self) -> None:
-        """A rule with a condition never meets a call either where all are blocked."""
+        """A conditional rule about a tool that is always blocked is an error."""
         found = findings(f"block a\n{ASKS} when input.n = 1")
         assert said(found.errors) == [(2, "no call can ever meet this rule: 'a' is blocked")]
 
     def test_together_block_everything(self) -> None:
-        """Two blocks of which one always applies are one without a condition."""
+        """Two blocks of which one always applies block every call."""
         found = findings("block a when input.n < 5\nblock b\nblock a when input.n >= 3")
         assert said(found.warnings) == [(3, "with line 1 this blocks every call of 'a'")]
         assert found.warnings[0].remedy == "write: block a"
@@ -127,7 +127,7 @@ class TestBlocks:
 
 
 class TestApprovals:
-    """Two rules that ask about one tool."""
+    """Two rules that require approval of one tool."""
 
     @pytest.mark.parametrize(
         ("first", "later", "how"),
@@ -140,7 +140,7 @@ class TestApprovals:
     )
     @pytest.mark.parametrize("when", ["", " when input.n = 1"])
     def test_about_the_same_calls(self, first: str, later: str, how: str, when: str) -> None:
-        """Each call is asked for twice, and in two ways; which differ is said."""
+        """Both rules ask about each call; the warning lists their differences."""
         found = findings(f"{ASKS} {first}{when}\n{ASKS} {later}{when}")
         assert found.errors == ()
         assert said(found.warnings) == [
@@ -148,7 +148,7 @@ class TestApprovals:
         ]
 
     def test_in_other_words(self) -> None:
-        """Conditions that come to the same are the same."""
+        """Equivalent conditions count as equal."""
         found = findings(f"{ASKS} when input.n = 1\n{ASKS} when not input.n != 1")
         assert said(found.warnings) == [(2, "line 1 asks about the same calls: each is asked for twice")]
 
@@ -156,34 +156,34 @@ class TestApprovals:
         ("first", "later", "line"), [("", " when input.n = 1", 2), (" when input.n = 1", "", 1)]
     )
     def test_of_which_one_covers_the_other(self, first: str, later: str, line: int) -> None:
-        """The narrower rule is warned of, and who asks as well is named."""
+        """The warning is at the narrower rule and names the other one."""
         found = findings(f"{ASKS} risk low{first}\n{ASKS} risk high{later}")
         message = f"line {3 - line} asks about these calls too: each is asked for twice"
         assert said(found.warnings) == [(line, message)]
 
     def test_apart_are_left_alone(self) -> None:
-        """Rules whose conditions exclude each other, or may overlap, are no mistake."""
+        """Conditions that exclude each other or may overlap cause no warning."""
         assert findings(f"{ASKS} when input.n < 1\n{ASKS} when input.n >= 1").warnings == ()
         assert findings(f"{ASKS} when input.n < 3\n{ASKS} when input.m = 1").warnings == ()
 
     def test_repeated_are_told_once(self) -> None:
-        """G-43: the same rule twice is one warning, as ever."""
+        """G-43: a repeated rule causes one warning."""
         found = findings(f"{ASKS} when input.n = 1\n{ASKS} when input.n = 1")
         assert said(found.warnings) == [(2, "the same rule as in line 1")]
 
 
 class TestLimits:
-    """Sliding limits."""
+    """Limits over a time."""
 
     def test_are_no_tools_to_call(self) -> None:
-        """A time is not taken for a tool that can or cannot be called."""
+        """A time is not treated as a tool."""
         found = examine(compile_rules("limit a to 3 per 1h"), ["a"])
         assert (found.errors, found.warnings) == ((), ())
         assert [tool.name for tool in found.tools] == ["a"]
         assert found.tools[0].most.unlimited
 
     def test_beside_tighter_ones(self) -> None:
-        """No fewer calls in no more time are never reached."""
+        """A limit of at least as many calls in at most as much time is redundant."""
         message = "this limit is redundant beside a tighter one"
         found = findings(
             "limit a to 5 per 1h\nlimit a to 10 per 1h\nlimit a to 5 per 30m\nlimit a to 8 per 1d"
@@ -193,7 +193,7 @@ class TestLimits:
         assert findings(apart).warnings == ()
 
     def test_do_not_bound_a_session(self) -> None:
-        """What comes back with time does not make another limit unreachable."""
+        """A limit over a time does not make a limit per session unreachable."""
         found = findings(
             "limit a to 2 per 1h\nlimit a to 10 per session\nrequire a before b\nlimit b to 5 per session"
         )
@@ -212,7 +212,7 @@ class TestLimits:
         ],
     )
     def test_that_look_like_times_are_pointed_out(self, scope: str, meant: str) -> None:
-        """A word that is nearly a time is a tool's name, and probably meant as a time."""
+        """A word that resembles a time counts as a tool, with a proposal of the time."""
         [warning] = compile_rules(f"limit a to 3 per {scope}").warnings
         assert warning.message == f"'{scope}' is taken as a tool whose success restores the budget"
         assert warning.remedy == f"did you mean '{meant}'?"
@@ -220,7 +220,7 @@ class TestLimits:
 
 
 class TestOneField:
-    """Rules that want one field to be this or that."""
+    """Rules about different values of one field."""
 
     @pytest.mark.parametrize(
         ("one", "other", "forbidden"),
@@ -233,12 +233,12 @@ class TestOneField:
         ],
     )
     def test_no_value_is_left(self, one: str, other: str, forbidden: bool) -> None:
-        """G-10: whatever the field is, one of two rules forbids it; `true` is not 1."""
+        """G-10: two rules that together forbid all values make the call impossible; `true` is not 1."""
         [tool] = findings(f"block a when {one}\nblock a when {other}").tools
         assert isinstance(tool.way, Never) == forbidden
 
     def test_only_within_what_another_forbids(self) -> None:
-        """G-10: a rule about one value, under another that takes all but a different one."""
+        """G-10: a rule about a value that another rule blocks anyway is redundant."""
         rules = 'block b when input.env != "x"\nrequire a before b when input.env = "y"'
         assert "this rule is redundant: the others already block all that it blocks" in [
             message for _, message in said(findings(rules).warnings)
@@ -247,15 +247,15 @@ class TestOneField:
 
 
 class TestPlaces:
-    """Warnings stand where they belong, in lines with conditions too."""
+    """Places of warnings in lines with conditions."""
 
     def test_of_a_word_that_the_condition_has_as_well(self) -> None:
-        """The tool is pointed at, not a word of the condition."""
+        """The warning points at the tool, not at an equal word in the condition."""
         [warning] = compile_rules('block b, when input.x = "b, # b,"').warnings
         assert (warning.column, warning.length) == (7, 2)
 
     def test_of_a_whole_rule_with_a_text(self) -> None:
-        """A rule goes on behind a `#` that stands in a text, up to its comment."""
+        """A `#` in a text does not end the marked rule, but a comment does."""
         line = 'block a when input.x = "y # z"'
         [warning] = compile_rules(f"{line}\n  {line}  # again").warnings
         assert (warning.line, warning.column, warning.length) == (2, 3, len(line))

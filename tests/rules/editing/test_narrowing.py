@@ -38,21 +38,21 @@ class TestNarrowed:
         ],
     )
     def test_lines(self, line: str, after: str) -> None:
-        """The condition stands where conditions do, and the rest as it was."""
+        """The condition is added in its place, and the rest of the line stays."""
         [net] = compile_rules(line)
         assert net.rule is not None
         assert narrowed(line, net.rule.when, ONE) == after
         assert len(compile_rules(after)) == 1
 
     def test_either(self) -> None:
-        """A condition with `or` stands in parentheses beside another, and only there."""
+        """A condition with `or` gets parentheses only beside another condition."""
         assert narrowed("block rm", None, EITHER) == "block rm when input.n < 1 or input.n > 5"
         when = Compare(("a",), "=", 1)
         text = narrowed("block rm when input.a = 1", when, EITHER)
         assert text == "block rm when input.a = 1 and (input.n < 1 or input.n > 5)"
 
     def test_names_and_long_lists(self) -> None:
-        """Names of values stay, and a long list is written whole."""
+        """Names of values stay, and a long list is written completely."""
         values = tuple(range(30))
         text = narrowed(
             "block rm when input.a in team", Compare(("a",), "=", 1), Not(Compare(("b",), "in", values))
@@ -79,10 +79,10 @@ class TestCallWords:
         assert (read.tool, read.input) == ("deploy", values)
 
     def test_plain_names(self) -> None:
-        """Names stand without quotes where they can."""
+        """Plain field names need no quotes."""
         assert call_words("deploy", {"env": "dev"}) == 'deploy env "dev"'
 
     @pytest.mark.parametrize(("tool", "values"), [("two words", {}), ("a", {"x": object()}), ("", {})])
     def test_none(self, tool: str, values: dict[str, object]) -> None:
-        """What scenarios cannot say has no words."""
+        """A call that scenarios cannot express yields `None`."""
         assert call_words(tool, values) is None

@@ -1,4 +1,4 @@
-"""Names in a text that is being written, and the words that may stand next."""
+"""Names in a text that is being edited, and proposals for the next word."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ let
 
 class TestNames:
     def test_are_found_with_their_roles(self) -> None:
-        """Names are found in their lines, also in faulty ones; texts, comments and keywords are none."""
+        """Names are found also in faulty lines; texts, comments and keywords are not names."""
         assert [(each.name, each.role, each.line, each.column) for each in rule_names(RULES)] == [
             ("team", "let", 1, 5),
             ("bash", "own", 2, 5),
@@ -42,7 +42,7 @@ class TestNames:
         assert fields_of(RULES) == (["input.to"], ["bash.command"])
 
     def test_of_scenarios_are_the_called_tools(self) -> None:
-        """Only the word behind `call` is a tool."""
+        """Only the word after `call` is a tool."""
         names = scenario_names('use a.rules\nscenario "x"\n  call deploy env prod\n  call')
         assert [(each.name, each.line, each.column) for each in names] == [("deploy", 3, 8)]
 
@@ -67,7 +67,7 @@ class TestNextWords:
         ],
     )
     def test_are_those_of_the_grammar(self, before: str, word: str, names: set[str]) -> None:
-        """Words and kinds of names follow the grammar, up to the word that is being written."""
+        """Proposals follow the grammar, up to the word that is being written."""
         found = next_rule_words(before, {"team"})
         assert word in found.words
         assert found.names == names
@@ -85,17 +85,17 @@ class TestNextWords:
         ],
     )
     def test_are_none_where_nothing_is_known(self, before: str) -> None:
-        """Comments, texts, names of one's own and what follows a fault have no proposals."""
+        """Comments, texts, new names and positions after a fault have no proposals."""
         found = next_rule_words(before)
         assert (found.words, found.names) == ((), frozenset())
 
     def test_of_sources_are_tools(self) -> None:
-        """Behind `from` stands a tool's name, or one that `let` gave to sources."""
+        """A tool's name follows `from`, or a name that `let` gives to sources."""
         assert next_rule_words("block a when input.to not from user, ").names == {"source", "value"}
         assert next_rule_words("let known = from ").names == {"source", "value"}
 
     def test_of_scenarios(self) -> None:
-        """Steps and their words are proposed, and tools behind `call`."""
+        """Steps and their words are proposed, and tools after `call`."""
         assert {"use", "scenario", "call", "expect"} <= set(next_scenario_words("  ").words)
         assert next_scenario_words("  expect ").words == ("allow", "ask", "block")
         assert next_scenario_words("  call ").names == {"tool"}

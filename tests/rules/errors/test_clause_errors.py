@@ -1,4 +1,4 @@
-"""What is said of faulty options and conditions: message, place, remedy."""
+"""Errors about faulty options and conditions: message, place and remedy."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def problems_of(text: str) -> tuple[Problem, ...]:
 
 
 def marked(text: str) -> tuple[str, list[tuple[int, int]]]:
-    """A line without its marks, and column and length of what each pair of them encloses."""
+    """Return a line without its marks, and the column and length of each marked part."""
     plain, places, opened = "", [], []
     for character in text:
         if character == "«":
@@ -43,7 +43,7 @@ def marked(text: str) -> tuple[str, list[tuple[int, int]]]:
 class TestClauses:
     @pytest.mark.parametrize(("faulty", "begins", "said"), FAULTS, ids=[f[0] for f in FAULTS])
     def test_are_explained(self, faulty: str, begins: str, said: list[str]) -> None:
-        """G-40: each fault of an option or a condition has its words, its exact place and a remedy."""
+        """G-40: each fault of an option or a condition has its message, its exact place and a remedy."""
         line, places = marked(faulty)
         problems = problems_of(line)
         assert [(p.column, p.length) for p in problems] == places
@@ -51,7 +51,7 @@ class TestClauses:
         assert [(p.message, p.remedy) for p in problems] == list(zip(said[::2], remedies, strict=True))
 
     def test_are_looked_at_widely(self) -> None:
-        """G-40: more than two hundred faults are held, each of them once."""
+        """G-40: the tables contain more than two hundred different faults."""
         assert len({text for text, *_ in FAULTS}) == len(FAULTS) > 200
 
     @pytest.mark.parametrize("faulty", [f[0] for f in FAULTS if f[0].count("«") == 1])
@@ -63,7 +63,7 @@ class TestClauses:
             assert len(compile_rules(proposed)) == 1
 
     def test_come_together(self) -> None:
-        """G-40: one reading finds what is wrong in count, time and condition, in every line."""
+        """G-40: one compile finds the faults in counts, times and conditions of all lines."""
         text = (
             "limit a to x per 0h when input.a == 1\nblock b when\n"
             "require human-approval before c risk huge by 0 when input.a in 5 and input.b matches /(/"
@@ -73,7 +73,7 @@ class TestClauses:
 
     @pytest.mark.parametrize("words", ["within 15m", "risk low", "no grants", "by 2"])
     def test_that_stand_twice_are_said_to(self, words: str) -> None:
-        """Each option stands once, in whatever order, and the proposal drops the second."""
+        """A repeated option is an error in any order, and the proposal omits the second one."""
         other = {"within 15m": "risk high", "risk low": "by 3"}.get(words, "within 1h")
         (problem,) = problems_of(f"{ASKS}{words} {other} {words} when input.a = 1")
         assert problem.message.endswith("is given twice")
@@ -99,7 +99,7 @@ class TestClauses:
         ids=range(12),
     )
     def test_of_very_long_lines_are_told_shortly(self, body: str) -> None:
-        """G-40: a condition of a hundred thousand characters is explained in a few lines."""
+        """G-40: the error about a condition of a hundred thousand characters is short."""
         problems = problems_of(BLOCK + body)
         assert len(problems) == 1
         assert len(str(problems[0])) < 900
@@ -125,7 +125,7 @@ class TestAnyLine:
         st.sampled_from(HEADS), st.lists(st.sampled_from(WORDS), max_size=12), st.sampled_from(["", " "])
     )
     def test_compiles_or_is_explained(self, head: str, words: list[str], gap: str) -> None:
-        """G-40: lines that are nearly conditions are answered with nets or an error at its place."""
+        """G-40: a line that resembles a condition either compiles or gets errors with their places."""
         line = f"{head} {gap.join(words) if gap else ' '.join(words)}"
         try:
             rules = compile_rules(line)
@@ -140,6 +140,6 @@ class TestAnyLine:
 
     @given(st.text(st.characters(exclude_characters="\n")))
     def test_of_any_characters(self, text: str) -> None:
-        """G-40: no text behind `when` is answered with anything else."""
+        """G-40: any text after `when` either compiles or raises a `RuleError`."""
         with contextlib.suppress(RuleError):
             assert len(compile_rules(f"{BLOCK}{text}")) == 1

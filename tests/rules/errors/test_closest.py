@@ -1,4 +1,4 @@
-"""The word that another is a misspelling of."""
+"""The closest candidate to a misspelt word."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ class TestClosest:
     def test_is_the_first_of_the_close_matches(
         self, word: str, candidates: list[str], cutoff: float
     ) -> None:
-        """Candidates that are left out for their length alone are none that would have been found."""
+        """Skipping candidates because of their length does not change the result."""
         found = get_close_matches(word.lower(), candidates, 1, cutoff)
         assert closest(word, candidates, cutoff) == (found[0] if found else None)

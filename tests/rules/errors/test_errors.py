@@ -1,4 +1,4 @@
-"""What a faulty rules file is answered with: message, place, caret, remedy."""
+"""Errors about a faulty rules file: message, place, caret and remedy."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def problems_of(text: str) -> tuple[Problem, ...]:
 
 
 def marked(text: str) -> tuple[str, list[tuple[int, int, int]]]:
-    """The rules without the marks, and line, column and length of what each pair of them encloses."""
+    """Return the rules without the marks, and the line, column and length of each marked part."""
     plain, *rest = text.split("«")
     places: list[tuple[int, int, int]] = []
     for piece in rest:
@@ -56,7 +56,7 @@ def screen_width(text: str) -> int:
 class TestPlaceAndMessage:
     @pytest.mark.parametrize(("faulty", "messages"), [(text, said) for text, *said in FAULTS])
     def test_is_exact(self, faulty: str, messages: list[str]) -> None:
-        """G-40, G-41, G-42, G-52, G-55: the message has the reference's words and the place is exact."""
+        """G-40, G-41, G-42, G-52, G-55: message and place are exact."""
         text, places = marked(faulty)
         problems = problems_of(text)
         assert [(p.line, p.column, p.length) for p in problems] == places
@@ -64,7 +64,7 @@ class TestPlaceAndMessage:
         assert [p.text for p in problems] == [text.split("\n")[p.line - 1].rstrip("\r") for p in problems]
 
     def test_is_looked_for_widely(self) -> None:
-        """G-40: more than three hundred faults are held, each of them once."""
+        """G-40: the tables contain more than three hundred different faults."""
         assert len({text for text, *_ in FAULTS}) == len(FAULTS) > 300
 
     @pytest.mark.variants
@@ -89,7 +89,7 @@ class TestPlaceAndMessage:
         ids=range(14),
     )
     def test_of_very_long_words(self, faulty: str, column: int, length: int, message: str) -> None:
-        """G-40: words of many thousand characters are placed as exactly, and quoted in part."""
+        """G-40: words of many thousand characters have exact places and are quoted in part."""
         (problem,) = problems_of(faulty)
         assert (problem.column, problem.length, problem.message) == (column, length, message)
         assert len(str(problem)) < 600
@@ -128,23 +128,23 @@ class TestPlaceAndMessage:
         ],
     )
     def test_comes_with_a_remedy(self, faulty: str, remedy: str) -> None:
-        """G-40: besides what is wrong, the error says what to write."""
+        """G-40: the error contains a remedy."""
         assert problems_of(faulty)[0].remedy.startswith(remedy)
 
 
 class TestEveryError:
     def test_of_a_file_is_reported(self) -> None:
-        """G-40: one compile finds the errors of all lines, in their order."""
+        """G-40: one compile finds the errors of all lines in order."""
         found = problems_of("allow x\nblock ok\nrequire a after b\n\nlimit a to 0 per session\nblock")
         assert [(p.line, p.column) for p in found] == [(1, 1), (3, 11), (5, 12), (6, 6)]
 
     def test_of_a_line_is_reported(self) -> None:
-        """G-40: a line with three mistakes is not read three times by its author."""
+        """G-40: one compile finds all errors of a line."""
         found = problems_of("limit a too 0 per a")
         assert [p.column for p in found] == [9, 13, 19]
 
     def test_is_in_the_text_of_the_exception(self) -> None:
-        """G-40: printing the exception shows every problem."""
+        """G-40: the text of the exception contains every problem."""
         with pytest.raises(RuleError) as caught:
             compile_rules("allow x\nblock", file="safety.rules")
         shown = str(caught.value)
@@ -152,14 +152,14 @@ class TestEveryError:
         assert "safety.rules:2:6: 'block <tool>' expects 2 tokens, got 1" in shown
 
     def test_survives_pickling(self) -> None:
-        """A rule error can cross a process boundary with all it carries."""
+        """A pickled rule error keeps its problems."""
         error = RuleError(problems_of("allow x\nblock"))
         assert pickle.loads(pickle.dumps(error)).problems == error.problems
 
 
 class TestCaret:
     def test_stands_under_the_fault(self) -> None:
-        """G-40: header, offending line and caret, as a compiler shows them."""
+        """G-40: the error shows its header, the faulty line and a caret."""
         (problem,) = problems_of("require lint after test")
         assert str(problem) == (
             "<rules>:1:14: expected 'before' at position 3, got 'after'\n"
@@ -185,7 +185,7 @@ class TestCaret:
         ],
     )
     def test_is_not_misplaced(self, faulty: str) -> None:
-        """G-40: tabs, wide, combining, invisible and very many characters leave the caret in place."""
+        """G-40: tabs, wide, combining and invisible characters do not displace the caret."""
         text, [(_, column, length)] = marked(faulty)
         (problem,) = problems_of(text)
         line, caret = problem.caret.split("\n")
@@ -196,11 +196,11 @@ class TestCaret:
         assert screen_width(line) < 200
 
     def test_of_an_overlong_fault_is_cut(self) -> None:
-        """A word of a million characters is neither quoted nor underlined whole."""
+        """A word of a million characters is quoted and underlined in part."""
         (problem,) = problems_of("x" * 1_000_000)
         assert len(str(problem)) < 600
 
     def test_shows_nothing_a_terminal_obeys(self) -> None:
-        """A rules file cannot move the cursor of the person who reads its errors."""
+        """An error contains no control or formatting characters."""
         shown = str(problems_of("\x1b[2J\x07 \u202e \x9b31m\r x")[0])
         assert not [c for c in shown if c != "\n" and unicodedata.category(c) in {"Cc", "Cf"}]

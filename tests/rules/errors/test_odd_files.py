@@ -1,4 +1,4 @@
-"""Files that are hardly rules: too large, of another encoding, of endless lines, or no files at all."""
+"""Unusual files: too large, in another encoding, with very long lines, or no regular files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LONG = 100_000
 
 
 def problem_of(path: Path | str) -> Problem:
-    """The one thing wrong with a file, which `interlock check` says in the same words."""
+    """Return the only problem of a file, which `interlock check` reports with the same text."""
     with pytest.raises(RuleError) as caught:
         load_rules(path)
     [problem] = caught.value.problems
@@ -60,12 +60,12 @@ Write = Callable[[bytes], Path]
 
 
 class TestSize:
-    """A million bytes is the most."""
+    """A file may have at most a million bytes."""
 
     @pytest.mark.parametrize("size", [1_000_001, 10_000_000])
     @pytest.mark.parametrize("unit", [b"block a\n", b"#", b"x", b"\0", b"\xff", b" ", b"\n"])
     def test_too_large(self, size: int, unit: bytes, write: Write) -> None:
-        """G-40: whatever is in a file of ten million bytes, it is refused as too large."""
+        """G-40: a larger file is refused with any content."""
         path = write((unit * size)[:size])
         problem = problem_of(path)
         assert (problem.line, problem.message) == (0, "is larger than 1,000,000 bytes")
@@ -74,7 +74,7 @@ class TestSize:
             load_scenarios(path)
 
     def test_just_not_too_large(self, write: Write) -> None:
-        """G-40: the last of a million bytes is still read, and a fault there is placed."""
+        """G-40: a file of a million bytes is read to its end, and a fault there is located."""
         path = write(b"#" * 999_988 + b"\nblock a\nfoo")
         assert path.stat().st_size == 1_000_000
         problem = problem_of(path)
@@ -98,7 +98,7 @@ class TestNul:
         ids=range(7),
     )
     def test_place(self, data: bytes, line: int, column: int, text: str, write: Write) -> None:
-        """G-40: the first NUL is shown at its place, be it first, in a comment or last."""
+        """G-40: the first NUL is located at the start, in a comment or at the end."""
         problem = problem_of(write(data))
         assert problem.message == "a NUL character"
         assert (problem.line, problem.column, problem.length) == (line, column, 1)
@@ -107,7 +107,7 @@ class TestNul:
 
 
 class TestEncoding:
-    """What is no UTF-8."""
+    """Files that are not UTF-8."""
 
     @pytest.mark.parametrize(
         ("data", "line", "column", "byte"),
@@ -136,7 +136,7 @@ class TestEncoding:
         ids=range(20),
     )
     def test_place(self, data: bytes, line: int, column: int, byte: int, write: Write) -> None:
-        """G-40: the first byte that is no UTF-8 is shown where it stands, counted in characters."""
+        """G-40: the first invalid byte is located by its column in characters."""
         problem = problem_of(write(data))
         assert problem.message == f"is not UTF-8 text: byte 0x{byte:02x}"
         assert (problem.line, problem.column, problem.length) == (line, column, 1)
@@ -146,13 +146,13 @@ class TestEncoding:
 
     @pytest.mark.parametrize(("encoding", "column"), [("utf-16-le", 2), ("utf-16-be", 1)])
     def test_utf_16_without_a_mark(self, encoding: str, column: int, write: Write) -> None:
-        """G-40: UTF-16 without a mark shows by its NULs, and the remedy says what to do."""
+        """G-40: UTF-16 without a mark is detected by its NULs, and the remedy names UTF-8."""
         problem = problem_of(write("block a\nblock b".encode(encoding)))
         assert (problem.line, problem.column, problem.message) == (1, column, "a NUL character")
         assert "save the file as UTF-8" in problem.remedy
 
     def test_a_mark_is_no_part_of_the_text(self, write: Write) -> None:
-        """G-40: a byte order mark shifts no column, on no line."""
+        """G-40: a byte order mark at the file's start shifts no column."""
         problem = problem_of(write(b"\xef\xbb\xbfblock a\n\xef\xbb\xbffoo"))
         assert (problem.line, problem.column, problem.text) == (2, 2, "\ufefffoo")
 
@@ -177,7 +177,7 @@ class TestLongLines:
         ids=range(10),
     )
     def test_that_are_right(self, line: str, nets: int, write: Write) -> None:
-        """G-40: a line may be long; what compiles is checked and shown."""
+        """G-40: a long valid line compiles, and `check` reports its nets."""
         path = write(line.encode())
         assert len(load_rules(path).nets) == nets
         code, out, err = checked(path)
@@ -202,14 +202,14 @@ class TestLongLines:
         ids=range(10),
     )
     def test_that_are_wrong(self, line: str, column: int, length: int, write: Write) -> None:
-        """G-40: the place in a long line is exact, and little of the line is shown."""
+        """G-40: the place in a long line is exact, and the line is shown in part."""
         problem = problem_of(write(line.encode()))
         assert (problem.line, problem.column, problem.length) == (1, column, length)
         assert len(str(problem)) < 700
 
     @pytest.mark.slow
     def test_many_at_once(self, write: Write) -> None:
-        """G-40: of twenty thousand faulty lines each is reported."""
+        """G-40: each of twenty thousand faulty lines is reported."""
         path = write(b"x\n" * 20_000)
         with pytest.raises(RuleError) as caught:
             load_rules(path)
@@ -219,14 +219,14 @@ class TestLongLines:
         assert err.endswith("\n20,000 errors; nothing was compiled.\n")
 
     def test_a_name_too_long_for_nothing(self) -> None:
-        """G-18: even a tool of a hundred thousand characters is named in full where it must be exact."""
+        """G-18: a net's name contains even a tool's name of a hundred thousand characters."""
         tool = "x" * LONG
         assert [net.name for net in compile_rules(f"block {tool}")] == [f"block-{tool}"]
 
 
 @contextmanager
 def unprivileged() -> Iterator[None]:
-    """As somebody to whom permissions apply; the superuser reads everything."""
+    """Run as a user without root's permissions."""
     if os.geteuid() != 0:
         yield
         return
@@ -239,10 +239,10 @@ def unprivileged() -> Iterator[None]:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="pipes and permissions are those of POSIX")
 class TestNoFile:
-    """What can be opened and is no file."""
+    """Paths that are not regular files."""
 
     def test_pipe(self, tmp_path: Path) -> None:
-        """G-40: a pipe that nobody writes to is refused at once, not waited for."""
+        """G-40: a pipe without a writer is refused without waiting."""
         path = tmp_path / "pipe.rules"
         os.mkfifo(path)
         assert problem_of(path).message == "is a pipe or a device, expected a rules file"
@@ -250,7 +250,7 @@ class TestNoFile:
             load_scenarios(path)
 
     def test_pipe_somebody_writes_to(self, tmp_path: Path) -> None:
-        """G-40: nor is a pipe read as far as it happens to be filled."""
+        """G-40: a pipe with a writer is refused unread."""
         path = tmp_path / "pipe.rules"
         os.mkfifo(path)
         reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -264,11 +264,11 @@ class TestNoFile:
 
     @pytest.mark.parametrize("device", ["/dev/zero", "/dev/null", "/dev/full"])
     def test_device(self, device: str) -> None:
-        """G-40: a device without end is not read, and one without content is no empty rules file."""
+        """G-40: a device is refused."""
         assert problem_of(device).message == "is a pipe or a device, expected a rules file"
 
     def test_socket(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """G-40: a socket cannot be opened."""
+        """G-40: a socket is refused."""
         import socket
 
         monkeypatch.chdir(tmp_path)
@@ -277,11 +277,11 @@ class TestNoFile:
             assert problem_of("odd.rules").message.startswith("cannot be read: ")
 
     def test_directory(self, tmp_path: Path) -> None:
-        """G-40: a directory is said to be one."""
+        """G-40: a directory is reported as one."""
         assert problem_of(tmp_path).message == "is a directory, expected a rules file"
 
     def test_links(self, tmp_path: Path) -> None:
-        """G-40: a link is what it leads to, if anything."""
+        """G-40: a link is followed, and a broken or circular one is refused."""
         good, gone, loop = (tmp_path / name for name in ("good.rules", "gone.rules", "loop.rules"))
         (tmp_path / "real.rules").write_text("block a")
         good.symlink_to("real.rules")
@@ -292,11 +292,11 @@ class TestNoFile:
         assert problem_of(loop).message.startswith("cannot be read: ")
 
     def test_no_permission(self, write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
-        """G-40: a file that may not be read is refused with the system's reason."""
-        # The settings of who runs the tests are not for the other user, either.
+        """G-40: an unreadable file is refused with the system's reason."""
+        # The other user cannot read the settings of the user who runs the tests.
         monkeypatch.setenv("XDG_CONFIG_HOME", "/no-settings")
         path = write(b"block a")
-        # What the command imports is not for the other user, either.
+        # The other user cannot read the modules that the command imports.
         assert checked(path)[0] == 0
         path.chmod(0)
         with unprivileged():
@@ -315,9 +315,9 @@ class TestNoFile:
         ],
     )
     def test_as_a_command(self, data: bytes | None, tmp_path: Path) -> None:
-        """G-40: run for real, `interlock check` ends with code 2 and a message, not with a traceback.
+        """G-40: `interlock check` as a program ends with code 2 and a message without a traceback.
 
-        With each change content that is refused and what is no file; any content ends it in one way.
+        Each change runs it with invalid content and with a pipe; `make thorough` adds other contents.
         """
         path = tmp_path / "odd.rules"
         if data is None:

@@ -1,4 +1,4 @@
-"""What a faulty file of scenarios is answered with, and that nothing else ever comes back."""
+"""Errors about a faulty file of scenarios; no other exception is raised."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ..support.faulty_scenarios import FILES, HEAD, LINES
 
 
 def failure(text: str) -> RuleError | None:
-    """Why `text` is no file of scenarios; anything but a rule error passes through."""
+    """Return the rule error about `text`, if any; other exceptions are not caught."""
     try:
         parse_scenarios(text)
     except RuleError as error:
@@ -30,7 +30,7 @@ def problems_of(text: str) -> tuple[Problem, ...]:
 
 
 def marked(text: str) -> tuple[str, list[tuple[int, int, int]]]:
-    """The text without the marks, and line, column and length of what each pair of them encloses."""
+    """Return the text without the marks, and the line, column and length of each marked part."""
     plain, *rest = text.split("«")
     places: list[tuple[int, int, int]] = []
     for piece in rest:
@@ -49,7 +49,7 @@ class TestPlaceAndMessage:
         [*((HEAD + text, said) for text, *said in LINES), *((text, said) for text, *said in FILES)],
     )
     def test_is_exact(self, faulty: str, messages: list[str]) -> None:
-        """G-40: every fault of a file of scenarios has its message at its place, and a remedy."""
+        """G-40: every fault in a file of scenarios has its message, its place and a remedy."""
         text, places = marked(faulty)
         problems = problems_of(text)
         assert [(p.line, p.column, p.length) for p in problems] == (places or [(0, 0, 0)])
@@ -58,12 +58,12 @@ class TestPlaceAndMessage:
         assert all(p.remedy or p.message.startswith("unknown keyword") for p in problems)
 
     def test_is_looked_for_widely(self) -> None:
-        """G-40: about a hundred faults are held, each of them once."""
+        """G-40: the tables contain about a hundred different faults."""
         faulty = [*(HEAD + text for text, *_ in LINES), *(text for text, *_ in FILES)]
         assert len(set(faulty)) == len(faulty) > 90
 
     def test_a_name_that_cannot_be_read_is_told_once(self) -> None:
-        """G-40: two scenarios whose names are faulty are not also two of one name."""
+        """G-40: two scenarios with faulty names do not also count as having the same name."""
         faulty = HEAD + 'scenario "\\y"\ncall a\nscenario "\\z"\ncall a'
         assert [(p.line, p.column) for p in problems_of(faulty)] == [(4, 11), (6, 11)]
 
@@ -83,7 +83,7 @@ class TestPlaceAndMessage:
         ids=range(9),
     )
     def test_of_very_long_lines(self, line: str, column: int, length: int) -> None:
-        """G-40: words and lines of many thousand characters are placed as exactly, and shown in part."""
+        """G-40: words of many thousand characters have exact places and are shown in part."""
         problem = problems_of(HEAD + line)[-1]
         assert (problem.line, problem.column, problem.length) == (4, column, length)
         assert len(str(problem)) < 700
@@ -146,26 +146,26 @@ def read_or_explain(text: str) -> None:
 
 
 class TestAnyText:
-    """Whatever a file holds, it is read or refused with places in it."""
+    """Any file is either read or refused with places inside it."""
 
     @given(st.text())
     @settings(deadline=None)
     def test_of_any_characters(self, text: str) -> None:
-        """G-40: arbitrary text is read or explained."""
+        """G-40: any text is read or gets an error."""
         read_or_explain(text)
 
     @pytest.mark.slow
     @given(st.booleans(), st.lists(LINE, max_size=8))
     @settings(max_examples=examples(400), deadline=None)
     def test_of_almost_scenarios(self, headed: bool, lines: list[str]) -> None:
-        """G-40: lines that are nearly scenarios are read or explained, each at its place."""
+        """G-40: lines that resemble scenarios are read or get errors with their places."""
         read_or_explain((HEAD if headed else "") + "\n".join(lines))
 
     @pytest.mark.slow
     @given(st.lists(STATEMENT, min_size=1, max_size=4))
     @settings(max_examples=examples(150), deadline=None)
     def test_words_are_judged_alone(self, lines: list[str]) -> None:
-        """G-40: what is wrong with a line's words is the same alone and among others."""
+        """G-40: the errors about a line's words are the same alone and in a file."""
         whole = ("'use' stands", "another scenario", "a scenario without a call", "no rules to test")
 
         def found(text: str) -> list[tuple[int, str]]:

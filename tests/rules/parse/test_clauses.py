@@ -1,4 +1,4 @@
-"""Options and conditions of rules: what they say, and the nets they make."""
+"""Options and conditions of rules: their meaning and their nets."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def condition_of(text: str) -> Condition:
 class TestOptions:
     @pytest.mark.parametrize("order", permutations(["by 2", "within 15m", "risk high", "no grants"]))
     def test_stand_in_any_order(self, order: tuple[str, ...]) -> None:
-        """Whatever comes first, the rule is the same."""
+        """The order of the options does not change the rule."""
         rule = rule_of(" ".join([ASKS, *order, 'when input.env = "prod"']))
         expected = ApprovalRule(
             "b",
@@ -62,7 +62,7 @@ class TestOptions:
         assert rule == expected
 
     def test_are_left_out(self) -> None:
-        """Without options one person decides, as long as it takes, and may grant."""
+        """Without options one operator decides without a time limit and may add a grant."""
         rule = rule_of(ASKS)
         assert rule == ApprovalRule("b", rule.source)
         assert (rule.people, rule.within, rule.risk, rule.grants, rule.when) == (
@@ -76,7 +76,7 @@ class TestOptions:
     @pytest.mark.parametrize("count", range(1, 11))
     @pytest.mark.parametrize("word", ["human-approval", "human-approvals"])
     def test_say_how_many_people(self, count: int, word: str) -> None:
-        """`require N human-approvals before B` and `… by N` are one rule in two ways to say it."""
+        """`require N human-approvals before B` and `… by N` are the same rule."""
         rule = rule_of(f"require {count} {word} before b risk low")
         other = rule_of(f"{ASKS} by {count} risk low")
         assert rule == ApprovalRule("b", rule.source, people=count, risk="low")
@@ -95,20 +95,20 @@ class TestOptions:
         ],
     )
     def test_say_how_long(self, text: str, expected: int) -> None:
-        """Times are whole numbers with a unit, up to a year."""
+        """A time is a whole number with a unit, up to a year."""
         assert seconds(text) == expected
         assert rule_of(f"{ASKS} within {text}").within == expected
 
     @pytest.mark.parametrize("text", ["0s", "00d", "366d", "31536001s", "8761h", "9" * 5000 + "s"])
     def test_know_no_other_times(self, text: str) -> None:
-        """Nothing and more than a year are no times."""
+        """Zero and more than a year are no times."""
         assert seconds(text) is None
 
     @pytest.mark.parametrize(
         "word", ["by", "within", "risk", "no", "when", "grants", "1h", "human-approvals"]
     )
     def test_leave_words_to_tools(self, word: str) -> None:
-        """A tool may have any of the words for a name, wherever a tool stands."""
+        """A tool may have any of the options' words as its name."""
         assert rule_of(f"block {word}").tool == word
         assert rule_of(f"require human-approval before {word}").tool == word
         assert rule_of(f"require human-approval before {word} no grants when input.a = 1").tool == word
@@ -118,12 +118,12 @@ class TestOptions:
 
     @pytest.mark.parametrize("word", ["when", "within", "by", "1hour", "90", "1w", "h", "1.5h", "1H"])
     def test_leave_scopes_to_tools(self, word: str) -> None:
-        """What is no time restores a budget when it succeeds, as it always did."""
+        """A scope that is no time is a tool that refills the limit."""
         limit = rule_of(f"limit a to 2 per {word}")
         assert (limit.scope, limit.window) == (word, None)
 
     def test_times_are_no_tools(self) -> None:
-        """`per 1h` is a time, and no longer a tool of that name."""
+        """`per 1h` is a time, not a tool."""
         assert rule_of("limit a to 2 per 1h").window == 3600
 
 
@@ -172,12 +172,12 @@ class TestConditions:
         ],
     )
     def test_are_read(self, text: str, expected: Condition) -> None:
-        """`not` binds closer than `and`, that closer than `or`; values are JSON's, and patterns RE2's."""
+        """`not` binds tighter than `and`, and `and` tighter than `or`; values are JSON, patterns RE2."""
         assert condition_of(text) == expected
         assert rule_of(f"block x when {text}").when == expected
 
     def test_know_true_from_one(self) -> None:
-        """`= true` and `= 1` are different conditions, and rules with them are."""
+        """`= true` and `= 1` are different conditions of different rules."""
         assert condition_of("input.a = true") != condition_of("input.a = 1")
         assert condition_of("input.a in [1, 0]") != condition_of("input.a in [true, 0]")
         assert condition_of("input.a = 1") == condition_of("input.a = 1.0")
@@ -185,7 +185,7 @@ class TestConditions:
         assert both.warnings == ()
 
     def test_know_where_they_stand(self) -> None:
-        """Each comparison has its place in the line, `not` and parentheses apart."""
+        """Each comparison has its place in the line, without `not` and parentheses."""
         line = '  block x when (input.a = 1 or input.b not in ["x", "y"]) # note'
         condition, wrong = read_condition(line, 15)
         assert wrong == []
@@ -193,7 +193,7 @@ class TestConditions:
         assert places == ["input.a = 1", 'input.b not in ["x", "y"]']
 
     def test_do_not_make_rules_differ_by_their_place(self) -> None:
-        """G-43: the same rule indented is the same rule."""
+        """G-43: an indented copy of a rule is the same rule."""
         rules = compile_rules("block x when input.a = 1\n   block x  when  (input.a = 1)")
         assert [w.message for w in rules.warnings] == ["the same rule as in line 1"]
 
@@ -226,7 +226,7 @@ class TestWritten:
     @pytest.mark.slow
     @given(CONDITIONS)
     def test_reads_back(self, condition: Condition) -> None:
-        """A condition that is written out and read again is the same, in a rule and by itself."""
+        """A condition that is written and read again is the same, alone and in a rule."""
         text = condition_text(condition)
         assert condition_of(text) == condition
         assert rule_of(f"require a before x when {text} # note").when == condition
@@ -234,7 +234,7 @@ class TestWritten:
     @pytest.mark.slow
     @given(CONDITIONS, st.sampled_from([ASKS, "block x", "limit x to 2 per 1h", "require a before x"]))
     def test_leaves_the_line_whole(self, condition: Condition, rule: str) -> None:
-        """A rule's text is found without its comment, and its tools before its condition."""
+        """A rule's text ends before its comment, and its tools before its condition."""
         line = f"{rule} when {condition_text(condition)}"
         assert code(f"{line}  # a note") == line
         assert head(f"{line}  # a note") == rule
@@ -249,13 +249,13 @@ class TestWritten:
         ],
     )
     def test_leaves_signs_in_patterns_and_texts(self, condition: str) -> None:
-        """A quote in a pattern begins no text, a slash in a text or a field no pattern."""
+        """A quote in a pattern starts no text, and a slash in a text or a field starts no pattern."""
         assert condition_of(condition) is not None
         assert code(f"block x when {condition}  # a note") == f"block x when {condition}"
 
     @given(CONDITIONS)
     def test_does_not_change_what_holds(self, condition: Condition) -> None:
-        """What is read back comes out the same of a call."""
+        """A condition that is written and read again yields the same result for a call."""
         call = {"a": 1, "b-c": {"a": "x"}, "d_1": "rm -rf", "in": None}
         assert holds(condition_of(condition_text(condition)), call) == holds(condition, call)
 
@@ -280,7 +280,7 @@ class TestNets:
     def test_have_the_condition_of_their_rule(
         self, text: str, rule: Rule, governs: tuple[str, ...]
     ) -> None:
-        """A condition is about calls of the restricted tool, and changes nothing else of a net."""
+        """A condition applies to calls of the restricted tool and changes nothing else in the net."""
         (plain,) = compile_rules(text)
         (net,) = compile_rules(f'{text} when input.e = "x"')
         assert (plain.condition, plain.governs) == (None, ())
@@ -293,7 +293,7 @@ class TestNets:
         assert (net.name, net.places, net.transitions) == (plain.name, plain.places, plain.transitions)
 
     def test_of_several_people(self) -> None:
-        """N people: a token each, all of which the call then takes; `approve` stands first."""
+        """With N approvals the net has one token for each, and the call takes them all."""
         (net,) = compile_rules("require 3 human-approvals before b")
         assert net.name == "approve-before-b"
         assert net.places == ("idle", "ready", "approval")
@@ -303,7 +303,7 @@ class TestNets:
         )
 
     def test_of_a_sliding_limit(self) -> None:
-        """What is spent comes back by itself, each use so long after it was made."""
+        """A spent use of a limit over a time returns that long after it was spent."""
         (net,) = compile_rules("limit push to 3 per 15m")
         assert net.name == "limit-push-3-per-15m"
         assert net.initial_marking == {"idle": 1, "ready": 0, "budget": 3, "spent": 0}
@@ -313,13 +313,13 @@ class TestNets:
         )
 
     def test_are_keyed_apart(self) -> None:
-        """G-43: two rules of one tool under different conditions are two nets."""
+        """G-43: two rules of one tool with different conditions are two nets."""
         rules = compile_rules("block a when input.x = 1\nblock a when input.x = 2\nblock a")
         assert list(rules.registry) == ["block-a", "block-a#2", "block-a#3"]
         assert rules.warnings == ()
 
     def test_have_few_states(self) -> None:
-        """G-56: people that approve and tokens that age do not make the states many."""
+        """G-56: several approvals and times do not multiply the number of states."""
         rules = compile_rules(
             "require 10 human-approvals before b\n"
             "limit a to 1000000 per 365d when input.x = 1\nlimit a to 2 per 1s"
@@ -329,7 +329,7 @@ class TestNets:
 
 
 class TestBecause:
-    """Reasons of rules in their authors' words."""
+    """Reasons of rules in the words of their authors."""
 
     @pytest.mark.parametrize(
         "rule",
@@ -345,7 +345,7 @@ class TestBecause:
     )
     @pytest.mark.parametrize("when", ["", ' when input.e = "a because \\"x\\" # when input.y"'])
     def test_end_any_rule(self, rule: str, when: str) -> None:
-        """The text stands last, may hold a `#`, and changes nothing else of the net."""
+        """The reason comes last, may contain a `#`, and changes nothing else in the net."""
         line = f'{rule}{when} because "it  breaks # \\u00fcber when input.x"  # note'
         (plain,) = compile_rules(f"{rule}{when}")
         (net,) = compile_rules(line)
@@ -359,12 +359,12 @@ class TestBecause:
         assert code(line) == line.removesuffix("  # note")
 
     def test_is_no_part_of_a_condition(self) -> None:
-        """A condition alone, as a record has it, ends before a reason."""
+        """A condition by itself, as in a record, cannot have a reason."""
         condition, wrong = read_condition('input.a = 1 because "b"')
         assert condition is None
         assert [fault.message for fault in wrong] == ["a condition has no reason, got '\"b\"'"]
 
     def test_does_not_make_another_rule(self) -> None:
-        """A rule repeated with a reason is the same rule, and `check` warns of it."""
+        """A repeated rule with a reason is the same rule, and causes a warning."""
         [warning] = compile_rules('block a\nblock a because "b"').warnings
         assert warning.line == 2

@@ -37,13 +37,13 @@ class TestHolds:
         ],
     )
     def test_of_elements(self, value: object, every: bool | None, some: bool | None) -> None:
-        """A text in place of a list is none: a tool may take it apart in its own way."""
+        """A text instead of a list makes the condition unclear."""
         assert holds(condition('every input.to in ["a", "b"]'), {"to": value}) is every
         assert holds(condition('any input.to in ["a", "b"]'), {"to": value}) is some
 
     @given(st.lists(st.sampled_from(["a", "b", "x", 1, None, ["a"]])), st.sampled_from(["=", "in"]))
     def test_one_not_in_is_not_every_one_in(self, value: list[Any], operator: str) -> None:
-        """The negations of the two are each other's, also where an element cannot be compared."""
+        """`any … not in` is the negation of `every … in`, also for elements that cannot be compared."""
         right = '["a", "b"]' if operator == "in" else '"a"'
         every = holds(condition(f"every input.to {operator} {right}"), {"to": value})
         other = f"any input.to not in {right}" if operator == "in" else f"any input.to != {right}"
@@ -94,7 +94,7 @@ class TestProofs:
         assert ruled_out((every, HOLDS), (condition('input.to = "a"'), HOLDS))
 
     def test_nothing_is_taken_for_a_choice(self) -> None:
-        """A list may have elements of two lists at once; a field cannot be two texts."""
+        """A list may contain elements of two lists at once, so neither rule makes the other redundant."""
         rules = 'block m when any input.to in ["a"]\nrequire t before m when any input.to in ["b"]'
         found = examine(compile_rules(rules))
         assert not found.errors

@@ -1,4 +1,4 @@
-"""Fields whose names are no plain words: `input."x.y"."a b"`."""
+"""Fields with unusual names in quotes: `input."x.y"."a b"`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ names = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\
 
 
 def condition_of(text: str) -> Condition:
-    """The condition of a rule that blocks under it."""
+    """Return the condition of a block rule."""
     condition = compile_rules(f"block a when {text}").nets[0].condition
     assert condition is not None
     return condition
@@ -36,7 +36,7 @@ def path_of(text: str) -> tuple[str, ...]:
 
 
 class TestReading:
-    """What a field in quotes is."""
+    """Reading of fields with quotes."""
 
     @pytest.mark.parametrize(
         ("field", "path"),
@@ -51,16 +51,16 @@ class TestReading:
         ],
     )
     def test_names(self, field: str, path: tuple[str, ...]) -> None:
-        """G-40: a name in quotes is a JSON string, and stands among plain ones."""
+        """G-40: a quoted name is a JSON string and may follow a plain name."""
         assert path_of(f"{field} = 1") == path
         assert path_of(f"not ({field}=1)") == path
 
     def test_comment_behind_it(self) -> None:
-        """G-40: `#` in a name starts no comment, behind the condition it does."""
+        """G-40: a `#` inside a name starts no comment, but one after the condition does."""
         assert path_of('input."a#b" = 1 # input."c"') == ("a#b",)
 
     def test_looks_there(self) -> None:
-        """G-10: it looks at the field of that name, not at one within another."""
+        """G-10: the condition reads the field of that name, not a nested field."""
         condition = condition_of('input."x.y" = 1')
         answers: list[tuple[dict[str, Any], bool | None]] = [
             ({"x.y": 1}, True),
@@ -70,27 +70,27 @@ class TestReading:
         assert [holds(condition, value) for value, _ in answers] == [answer for _, answer in answers]
 
     def test_why_it_cannot_be_told(self) -> None:
-        """G-60: the reason names the field as the rule does."""
+        """G-60: the reason spells the field as the rule does."""
         assert unknown_reason(condition_of('input."a b".c = 1'), {}) == 'the call has no input."a b".c'
 
 
 class TestWriting:
-    """How a field is shown."""
+    """Writing of fields."""
 
     @given(st.lists(names, min_size=1, max_size=3))
     @settings(max_examples=examples(200), deadline=None)
     def test_reads_back(self, path: list[str]) -> None:
-        """G-40: whatever the names hold, what is written is read as the same field."""
+        """G-40: any field that is written is read as the same field."""
         shown = condition_text(Compare(tuple(path), "=", 1))
         assert shown.isprintable()
         assert path_of(shown.removesuffix(" = 1") + " = 1") == tuple(path)
 
     def test_quotes_where_needed(self) -> None:
-        """G-40: plain names stand without quotes, however the rule had them."""
+        """G-40: a plain name is written without quotes even if the rule has them."""
         assert condition_text(condition_of('input."a"."b-c"."d e" = 1')) == 'input.a.b-c."d e" = 1'
 
     @pytest.mark.parametrize("sign", ["\u202e", "\u200b", "\x1b", "\ufeff"])
     def test_nothing_unseen(self, sign: str) -> None:
-        """G-40: what turns or hides text is written as an escape, so two names never look alike."""
+        """G-40: invisible and direction-changing characters are written as escapes."""
         shown = condition_text(Compare((f"a{sign}",), "=", 1))
         assert sign not in shown

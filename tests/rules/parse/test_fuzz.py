@@ -1,4 +1,4 @@
-"""No text, however odd, is answered with anything but nets or a `RuleError`."""
+"""Any text yields either nets or a `RuleError`."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ BLANKS = st.sampled_from(["\n", "\r\n", "\r", "\t", " ", "\u3000", "\u2028", "\x
 
 
 def failure(text: str) -> RuleError | None:
-    """Why `text` does not compile; anything but a rule error passes through."""
+    """Return the rule error about `text`, if any; other exceptions are not caught."""
     try:
         compile_rules(text)
     except RuleError as error:
@@ -61,19 +61,19 @@ def compile_or_explain(text: str) -> None:
 class TestAnyText:
     @given(st.text())
     def test_of_any_characters(self, text: str) -> None:
-        """Arbitrary text compiles or is explained."""
+        """Any text compiles or gets an error."""
         compile_or_explain(text)
 
     @pytest.mark.slow
     @settings(max_examples=examples(300))
     @given(st.lists(st.one_of(LINE, SHAPED, BLANKS), max_size=6).map("\n".join))
     def test_of_almost_rules(self, text: str) -> None:
-        """Lines that are nearly rules compile or are explained, each at its place."""
+        """Lines that resemble rules compile or get errors with their places."""
         compile_or_explain(text)
 
     @given(st.lists(st.one_of(LINE, SHAPED), min_size=1, max_size=4))
     def test_errors_do_not_depend_on_their_neighbours(self, lines: list[str]) -> None:
-        """G-40: a line's errors are the same alone and in a file, but for names with values."""
+        """G-40: a line has the same errors alone and in a file, except for names of values."""
 
         def found(text: str) -> list[tuple[int, str]]:
             error = failure(text)

@@ -1,4 +1,4 @@
-"""`grammar.lark` is the language: it parses, and says what was expected."""
+"""`grammar.lark` defines the language: its parser and its error messages."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from interlock.rules.parse.statements import HUMAN, SESSION
 TEXT = files("interlock.rules.parse").joinpath("grammar.lark").read_text("utf-8")
 RULES = grammar("grammar.lark")
 
-# A line, its statement, and the type and text of the words that count.
+# A line, its statement, and the types and texts of its significant words.
 LINES = [
     ("", "", []),
     ("  # note", "", []),
@@ -65,7 +65,7 @@ LINES = [
 
 _KEY = ["FOR for", "EACH each", "FIELD input.k"]
 
-# The same with options and conditions; of them the types of the words that count, flat.
+# The same with options and conditions, with the words in one flat list.
 CLAUSES = [
     ("block when when input.a", "block", ["WORD when", "CONDITION input.a"]),
     ("block a when x # y", "block", ["WORD a", "CONDITION x # y"]),
@@ -275,7 +275,7 @@ CLAUSES = [
 
 
 def _repeated(parts: Iterable[str]) -> list[str]:
-    """The parts of a production, with one `option` for all further tools that are joined."""
+    """Return the parts of a production, with one `option` for all further joined tools."""
     found: list[str] = []
     for part in parts:
         if part in {"OR", "AND"} and part in found:
@@ -288,7 +288,7 @@ def _repeated(parts: Iterable[str]) -> list[str]:
 class TestProductions:
     @pytest.mark.parametrize(("line", "statement", "words"), LINES)
     def test_make_statements(self, line: str, statement: str, words: list[str]) -> None:
-        """A line is the statement the grammar has for it, with its words told apart."""
+        """A line is read as its statement with the types of its words."""
         reading = RULES.read(line)
         tree = reading.statement
         assert (reading.fits, reading.unexpected) == (True, [])
@@ -297,7 +297,7 @@ class TestProductions:
 
     @pytest.mark.parametrize(("line", "statement", "words"), CLAUSES)
     def test_take_options_and_a_condition(self, line: str, statement: str, words: list[str]) -> None:
-        """What follows a rule is told apart from its tools, and a condition is all the rest of a line."""
+        """Options are separated from the tools, and a condition takes the rest of the line."""
         reading = RULES.read(line)
         tree = reading.statement
         assert reading.clean
@@ -305,10 +305,10 @@ class TestProductions:
         assert [f"{word.type} {word}" for word in tree.scan_values(lambda _: True)] == words
 
     def test_are_all_reached(self) -> None:
-        """No production of the grammar is without a line above, whether or not it shows in a tree."""
+        """The lines above reach every production of the grammar, including the inlined ones."""
         shown = re.sub(r"^\?|\b_(?=[a-z])", "", TEXT, flags=re.MULTILINE)
         whole = Lark(shown, start="line", parser="lalr", keep_all_tokens=True)
-        # Lark makes a rule of its own of what may come several times, and hides it in trees.
+        # For a repetition, Lark adds a rule that does not appear in trees.
         productions = {
             (rule.origin.name, *(re.sub(r"__\w+_star_\d+", "option", s.name) for s in rule.expansion))
             for rule in whole.rules
@@ -327,12 +327,12 @@ class TestProductions:
             for made in reached
         }
 
-    # Another word for a number of people makes another statement.
+    # Another word for the number of approvals yields another statement.
     @pytest.mark.parametrize(
         "line", [line for line, kind, _ in LINES if kind not in {"", "people", "after_people"}]
     )
     def test_say_where_a_word_is_wrong(self, line: str) -> None:
-        """G-40: a foreign word is found at its place, by what the grammar takes there."""
+        """G-40: a wrong word is located, with the words that the grammar accepts there."""
         words = line.partition("#")[0].split()
         for position in range(1, len(words) + 1):
             wrong = [*words]
@@ -342,7 +342,7 @@ class TestProductions:
                 assert Token("WORD", "?/") in reading.statement.children
                 continue
             unexpected = reading.unexpected[0]
-            # Only these may go on in two ways: `shell` or a field, a number or `human-approval`.
+            # Only these can continue in two ways: `shell` or a field, a number or `human-approval`.
             forked = words[0] in {"map", "after"}
             assert forked or len(reading.unexpected) == 1
             assert (unexpected.word, unexpected.position) == ("?/", position)
@@ -351,7 +351,7 @@ class TestProductions:
 
     @pytest.mark.parametrize("line", [line for line, statement, _ in LINES if statement])
     def test_say_where_a_line_is_too_long_or_too_short(self, line: str) -> None:
-        """G-40: each beginning of a statement is one without its end, and more words are too many."""
+        """G-40: an incomplete statement does not match, and additional words are too many."""
         words = line.partition("#")[0].split()
         for count in range(1, len(words)):
             assert not RULES.read(" ".join(words[:count])).fits
@@ -361,7 +361,7 @@ class TestProductions:
 
 class TestOneSource:
     def test_a_word_is_changed_in_the_grammar_alone(self) -> None:
-        """Another keyword there is another language, and the errors speak it."""
+        """A keyword that is changed in the grammar changes the language and its errors."""
         other = Grammar(TEXT.replace('"block"', '"forbid"').replace('"to"', '"up-to"'))
 
         def messages(line: str) -> list[str]:
@@ -377,7 +377,7 @@ class TestOneSource:
 
     @pytest.mark.slow
     def test_an_added_statement_needs_no_table(self) -> None:
-        """A statement that only the grammar knows is read, and its errors explained, like the others."""
+        """A statement that is added to the grammar is read and explained without further code."""
         other = Grammar(
             TEXT.replace("| block\n", '| block\n | pause\npause: "pause" tool ("at" | "in") name\n')
         )
@@ -391,11 +391,11 @@ class TestOneSource:
 
     @pytest.mark.parametrize("word", [HUMAN, SESSION])
     def test_words_with_a_meaning_are_those_of_the_grammar(self, word: str) -> None:
-        """What the checks beside the grammar look for is a word of the grammar."""
+        """The words that the later checks look for are words of the grammar."""
         assert f'"{word}"' in TEXT
 
     def test_every_statement_is_made(self) -> None:
-        """Each line that the grammar takes is a rule, a map or an allowance; none fails later."""
+        """Each line that the grammar accepts compiles to a rule, a map or an allowance."""
         for line, statement, _ in LINES:
             if line == "allow unclear unclear # x":
                 continue
@@ -405,7 +405,7 @@ class TestOneSource:
 
 class TestStatements:
     def test_hold_plain_text(self) -> None:
-        """Rules keep nothing of the parser: their words are `str` and no kind of it."""
+        """The words in rules are plain `str`, not the parser's tokens."""
         rules = compile_rules("limit a to 2 per b\nrequire a before b\nmap x.y rm as a")
         limit, sequence = (net.rule for net in rules)
         assert {
@@ -420,7 +420,7 @@ class TestStatements:
 class TestFirstCompile:
     @pytest.mark.slow
     def test_brings_the_parser(self) -> None:
-        """lark is loaded by the first compile, and by nothing before it."""
+        """The first compile loads lark, and no earlier import does."""
         code = (
             "import sys; from interlock import rules; before = 'lark' in sys.modules;"
             "rules.compile_rules('block x'); print(before, 'lark' in sys.modules)"
@@ -429,7 +429,7 @@ class TestFirstCompile:
         assert done.stdout == "False True\n"
 
     def test_builds_it_once(self) -> None:
-        """Every later compile has the same parser."""
+        """All compiles use the same parser."""
         compile_rules("block x")
         built = grammar("grammar.lark")
         compile_rules("block y")
@@ -438,9 +438,9 @@ class TestFirstCompile:
 
 class TestForgottenGrammars:
     def test_rules_are_read_again(self) -> None:
-        """Nothing holds a grammar that was let go of, and the next rules mean the same."""
+        """A forgotten grammar is freed, and the next compile yields the same rules."""
         text = 'require human-approval before deploy when input.env = "prod"\nblock rm'
-        forget_grammars()  # other tests may hold those that were built before
+        forget_grammars()  # other tests may keep grammars that were built before
         known = compile_rules(text)
         let_go = weakref.ref(grammar("condition.lark", told_apart=True, starts=("line", "given")))
         forget_grammars()

@@ -1,4 +1,4 @@
-"""The rules language: lines, words, and the net each rule becomes."""
+"""The rules language: lines, words, and the net of each rule."""
 
 from __future__ import annotations
 
@@ -32,26 +32,26 @@ class TestLines:
         ],
     )
     def test_blanks_and_comments_do_not_count(self, text: str) -> None:
-        """One rule a line, `#` to its end, any white space between words, CRLF and BOM accepted."""
+        """A line has one rule; `#` starts a comment, and any white space, CRLF and a BOM are accepted."""
         assert names(text) == ["block-a", "block-b"]
 
     @pytest.mark.parametrize("blank", ["\u0085", "\u001c", "\u200b"])
     def test_only_the_reference_blanks_part_words(self, blank: str) -> None:
-        """What looks like a blank to Python but not to the reference is part of a name."""
+        """A character that only Python treats as white space belongs to the name."""
         assert names(f"block a{blank}b") == [f"block-a{blank}b"]
 
     @pytest.mark.parametrize("end", ["\v", "\f", "\r", "\u2028", "\u2029"])
     def test_only_a_newline_ends_a_line(self, end: str) -> None:
-        """Two rules on what is one line are an error of that line."""
+        """Only a newline separates rules; other line ends make one faulty line."""
         with pytest.raises(RuleError, match="expects 2 tokens, got 4"):
             compile_rules(f"block a{end}block b")
 
     def test_a_hash_ends_a_name(self) -> None:
-        """`#` starts a comment inside a word too."""
+        """A `#` inside a word starts a comment."""
         assert names("block a#b") == ["block-a"]
 
     def test_keywords_are_names_elsewhere(self) -> None:
-        """Only a line's own fixed places are keywords."""
+        """A keyword is an ordinary name in the place of a tool."""
         assert names("block block\nrequire map before to\nlimit per to 2 per as") == [
             "block-block",
             "require-map-before-to",
@@ -60,11 +60,11 @@ class TestLines:
 
     @pytest.mark.parametrize("empty", ["", "\n", "# only a note", [], ["", " \r\n"]])
     def test_nothing_gives_no_nets(self, empty: str | list[str]) -> None:
-        """A file without rules restricts nothing."""
+        """A file without rules has no nets."""
         assert len(compile_rules(empty)) == 0
 
     def test_a_list_is_one_text(self) -> None:
-        """Items of a list are joined into one numbering."""
+        """The items of a list are joined, with continuous line numbers."""
         rules = compile_rules(["block a\n", "block b", "block c"], file="x.rules")
         assert [net.rule.source.line for net in rules] == [1, 3, 4]
         with pytest.raises(RuleError) as caught:
@@ -74,7 +74,7 @@ class TestLines:
 
 class TestNets:
     def test_sequence(self) -> None:
-        """G-54: `require A before B`, with `again-A` between `do-A` and `do-B`."""
+        """G-54: `require A before B` has `again-A` between `do-A` and `do-B`."""
         (net,) = compile_rules("require lint before test")
         assert (net.name, net.places) == ("require-lint-before-test", ("idle", "ready", "gate"))
         assert net.initial_marking == {"idle": 1, "ready": 0, "gate": 0}
@@ -86,7 +86,7 @@ class TestNets:
         )
 
     def test_sequence_of_one_tool(self) -> None:
-        """`require A before A` is the reference's net: two transitions of one name, one enabled."""
+        """`require A before A` has two transitions of one name, of which one is enabled."""
         (net,) = compile_rules("require build before build")
         assert net.transitions == (
             START,
@@ -95,7 +95,7 @@ class TestNets:
         )
 
     def test_approval(self) -> None:
-        """`require human-approval before B`: one manual transition."""
+        """`require human-approval before B` has one manual transition."""
         (net,) = compile_rules("require human-approval before deploy")
         assert (net.name, net.places) == ("approve-before-deploy", ("idle", "ready"))
         assert net.initial_marking == {"idle": 1, "ready": 0}
@@ -105,14 +105,14 @@ class TestNets:
         )
 
     def test_block(self) -> None:
-        """`block A`: a transition that no token ever enables."""
+        """`block A` has a transition that is never enabled."""
         (net,) = compile_rules("block rm")
         assert (net.name, net.places) == ("block-rm", ("idle", "ready", "locked"))
         assert net.initial_marking == {"idle": 1, "ready": 0, "locked": 0}
         assert net.transitions == (START, Transition("do-rm", ("locked",), ("locked",), ("rm",)))
 
     def test_limit_per_session(self) -> None:
-        """`limit A to N per session`: a budget that only goes down."""
+        """`limit A to N per session` has a budget that only decreases."""
         (net,) = compile_rules("limit push to 03 per session")
         assert (net.name, net.places) == ("limit-push-3", ("idle", "ready", "budget"))
         assert net.initial_marking == {"idle": 1, "ready": 0, "budget": 3}
@@ -122,7 +122,7 @@ class TestNets:
         )
 
     def test_limit_per_action(self) -> None:
-        """G-55: the refill is never blocked, waits for success and restores the whole budget."""
+        """G-55: the refill is always enabled, waits for success and restores the whole budget."""
         (net,) = compile_rules("limit push to 3 per review")
         assert (net.name, net.places) == (
             "limit-push-3-per-review",
@@ -154,7 +154,7 @@ class TestNets:
         assert names("limit a to 2 per Session") == ["limit-a-2-per-Session"]
 
     def test_session_may_be_a_tool(self) -> None:
-        """`limit session … per session` limits the tool of that name."""
+        """`limit session … per session` limits a tool named `session`."""
         assert names("limit session to 2 per session") == ["limit-session-2"]
 
     @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ class TestNets:
         ],
     )
     def test_carry_their_rule_and_its_place(self, text: str, rule: object) -> None:
-        """G-60: a net knows its rule, the file as the caller named it, line, column and text."""
+        """G-60: a net has its rule with the file's name, line, column and text."""
         (net,) = compile_rules(f"# note\r\n  {text} # why\r\n", file="rules/x.rules")
         source = RuleSource("rules/x.rules", 2, 3, f"  {text} # why")
         assert net.rule.source == source
@@ -177,7 +177,7 @@ class TestNets:
         )
 
     def test_keep_the_order_of_the_file(self) -> None:
-        """Nets stand as their rules were written."""
+        """Nets are in the order of their rules."""
         assert names("block b\nlimit a to 1 per session\nmap x.y z as b\nblock a") == [
             "block-b",
             "limit-a-1",
@@ -187,7 +187,7 @@ class TestNets:
 
 class TestVerification:
     def test_counts_the_states_of_each_net(self) -> None:
-        """`require` 3, `approve` 2, `block` 2, `limit` N+2."""
+        """The number of states is 3 for `require`, 2 for `approve` and `block`, and N+2 for `limit`."""
         rules = compile_rules(
             "require a before b\nrequire human-approval before b\nblock c\n"
             "limit a to 4 per session\nlimit a to 4 per b\nrequire a before a"
@@ -203,21 +203,21 @@ class TestVerification:
 
     @pytest.mark.parametrize("scope", ["session", "b"])
     def test_does_not_walk_through_a_large_limit(self, scope: str) -> None:
-        """G-56: a hundred limits of a million compile; enumerating them would never end."""
+        """G-56: a hundred limits of a million compile without enumerating their states."""
         rules = compile_rules([f"limit a{i} to 1000000 per {scope}" for i in range(100)])
         assert {v.reachable_states for v in rules.verification} == {1_000_002}
 
 
 class TestRegistry:
     def test_numbers_nets_of_one_name(self) -> None:
-        """G-43: the second net of a name is keyed `name#2`, the third `name#3`."""
+        """G-43: the second net of a name has the key `name#2`, the third `name#3`."""
         rules = compile_rules("block a\nblock b\nblock a\nblock a")
         assert list(rules.registry) == ["block-a", "block-b", "block-a#2", "block-a#3"]
         assert tuple(rules.registry.values()) == rules.nets
         assert [net.name for net in rules] == ["block-a", "block-b", "block-a", "block-a"]
 
     def test_keeps_different_rules_of_one_name_apart(self) -> None:
-        """Two rules may spell the same name; neither replaces the other."""
+        """Two different rules with the same net name are both kept."""
         rules = compile_rules("require a-before-b before c\nrequire a before b-before-c")
         assert len(rules.registry) == 2
         assert rules.warnings == ()

@@ -1,4 +1,4 @@
-"""Lines that differ only in names are read by one tree; the reading is that of lark, word for word."""
+"""Lines that differ only in names share a tree; the result equals that of lark."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ RULES = st.builds(
 
 
 def detail(reading: LineReading) -> object:
-    """A reading with the positions of its words, which equal words may differ in."""
+    """Return a reading with the positions of its words."""
     words = [
         (w.type, str(w), w.start_pos, w.line, w.column, w.end_line, w.end_column, w.end_pos)
         for w in reading.words
@@ -73,14 +73,14 @@ def detail(reading: LineReading) -> object:
 
 
 def same_as_lark(rules: Grammar, line: str) -> None:
-    """A line is read as lark reads it, also when its shape is known."""
+    """Check that a line is read as by lark, also when its shape is known."""
     expected = detail(rules.read_by_lark(line))
     assert detail(rules.read(line)) == expected
     assert detail(rules.read(line)) == expected
 
 
 def recorded_lines() -> Iterator[str]:
-    """The lines of the recorded cases and of the library."""
+    """Yield the lines of the recorded cases and of the library."""
     for name in ("rules", "compile"):
         with gzip.open(DATA / f"{name}.jsonl.gz", "rt", encoding="utf-8") as cases:
             for case in cases:
@@ -94,7 +94,7 @@ class TestLinesOfOneShape:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", GRAMMARS)
     def test_recorded_ones_are_read_as_by_lark(self, name: str) -> None:
-        """Every line of the recorded cases and of the library, faulty ones among them."""
+        """Every line of the recorded cases and of the library is read as by lark, also a faulty one."""
         lines = sorted(set(recorded_lines()))
         assert len(lines) > 1_000
         for line in lines:
@@ -108,11 +108,11 @@ class TestLinesOfOneShape:
     @example(line="limit to to 3 per sessions")
     @settings(max_examples=examples(2_000))
     def test_any_are_read_as_by_lark(self, name: str, line: str) -> None:
-        """Lines of keywords, names, numbers and odd words in any order."""
+        """Any order of keywords, names, numbers and odd words is read as by lark."""
         same_as_lark(GRAMMARS[name], line)
 
     def test_have_words_and_trees_of_their_own(self) -> None:
-        """What one reading's words are changed to is not seen in the next."""
+        """Changing the words of one reading does not affect the next one."""
         rules = GRAMMARS["grammar.lark"]
         first, second = rules.read("block a"), rules.read("block b")
         assert first.statement is not None

@@ -77,7 +77,7 @@ class TestValues:
         assert (warning.line, warning.message) == (2, "no condition of this file says 'x'")
 
     def test_record_has_the_value(self) -> None:
-        """What reads a record does not know the file that gave the name."""
+        """A record contains the value, since its reader does not have the file with the name."""
         record = net_record("n", compile_rules("let a = [1, 2]\nblock t when input.x in a").nets[0])
         assert record.when == "input.x in [1, 2]"
 
@@ -121,7 +121,7 @@ class TestSources:
         ]
 
     def test_members_and_tools_keep_their_names(self) -> None:
-        """`email of contacts` is that member, whatever else is called so."""
+        """`email of contacts` is that member, whatever names `let` defines."""
         rules = compile_rules(
             'let email = "x"\nlet contacts = from user\nblock t when input.x not from email of contacts'
         )
@@ -135,7 +135,7 @@ class TestFilesOfValues:
         assert rules.paths == [str(files / "pay.rules"), str(files / "payees.txt")]
 
     def test_belong_to_the_texts_of_the_set(self, files: Path) -> None:
-        """Sent elsewhere they make the same rules, whatever the files hold by then."""
+        """The texts of a rule set contain the values, so that later changes of the file do not matter."""
         texts = read_rules(files / "pay.rules")
         (files / "payees.txt").write_text("DE33")
         assert [*texts.values()] == [RULES, PAYEES]
@@ -148,7 +148,7 @@ class TestFilesOfValues:
         assert when(texts.compile("pay.rules")) == 'input.to not in ["DE11", "DE22"]'
 
     def test_take_no_rules_away(self, files: Path) -> None:
-        """A file that calls another one a list of values does not keep its rules from being rules."""
+        """A rules file that another one also reads as values is still read as rules."""
         (files / "other.rules").write_text("block rm")
         (files / "added.rules").write_text('let x = lines "other.rules"\nblock mv when input.a in x')
         nets: list[SkillNet] = [*load_rules(files / "other.rules", files / "added.rules")]
@@ -165,7 +165,7 @@ class TestFilesOfValues:
         ],
     )
     def test_that_are_no_list(self, files: Path, name: str, said: str) -> None:
-        """The line that names the file says what is wrong with it; no rule is compiled without it."""
+        """The error is at the line that names the file, and no rule is compiled."""
         (files / "latin.txt").write_bytes(b"a\nJos\xe9\n")
         (files / "empty.txt").write_text("# nobody yet\n\n")
         (files / "long.txt").write_text("\n".join(map(str, range(5_001))))
@@ -176,7 +176,7 @@ class TestFilesOfValues:
         assert (problem.line, problem.column, problem.message) == (1, 15, said)
 
     def test_come_with_the_rules(self) -> None:
-        """A text alone reads nothing of this machine."""
+        """A single text cannot read a file of this machine."""
         with pytest.raises(RuleError, match="'\"/etc/hosts\"' did not come with these rules"):
             compile_rules('let x = lines "/etc/hosts"\nblock t when input.a in x')
 

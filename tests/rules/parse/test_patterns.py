@@ -1,4 +1,4 @@
-"""What a map's pattern matches."""
+"""Matching of a map's pattern."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class TestWord:
         ],
     )
     def test_is_found_where_it_stands_alone(self, word: str, text: str) -> None:
-        """G-52: a bare word is a whole word, also when it begins or ends with another character."""
+        """G-52: a bare word matches as a whole word, also with other characters at its ends."""
         assert matches(word, text)
 
     @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ class TestWord:
         ],
     )
     def test_is_not_found_inside_another(self, word: str, text: str) -> None:
-        """G-52: part of a longer word is not the word."""
+        """G-52: a part of a longer word does not match."""
         assert not matches(word, text)
 
     @pytest.mark.slow
@@ -107,7 +107,7 @@ class TestWord:
         text=st.text("ab1_-./ é\n$", max_size=20),
     )
     def test_between_letters_is_the_reference(self, word: str, text: str) -> None:
-        """A word with letters at both ends matches as the reference's `\\bWORD\\b`."""
+        """A word with letters at both ends matches like the reference's `\\bWORD\\b`."""
         word = word.replace(" ", "")
         text = f"{text}{word}{text[::-1]}"
         assert matches(word, text) == bool(re.search(rf"\b{re.escape(word)}\b", text, re.ASCII))
@@ -120,7 +120,7 @@ class TestWord:
     def test_of_a_command_line_goes_on_over_hyphens_and_dots(
         self, word: str, text: str, rest: str
     ) -> None:
-        """G-52: after `--force` or `./lint` a hyphen or dot that leads to a letter makes another word."""
+        """G-52: a hyphen or dot that leads to a letter after `--force` or `./lint` makes another word."""
         whole = rf"(?<![\w.\-]){re.escape(word)}(?![.\-]*\w)"
         text = f"{text}{word}{rest}"
         assert matches(word, text) == bool(re.search(whole, text, re.ASCII))
@@ -145,33 +145,33 @@ class TestRegex:
         ],
     )
     def test_is_searched_anywhere(self, pattern: str, text: str, found: bool) -> None:
-        """G-52: `/…/` searches, `/…/i` whatever the case; `^` and `$` are the ends of the text."""
+        """G-52: `/…/` searches the text, `/…/i` ignores case; `^` and `$` are the ends of the text."""
         assert matches(pattern, text) is found
 
 
 class TestField:
     @pytest.mark.parametrize("value", [None, 7, True, ["cp", 1], {"cp": "x"}, b"rm"])
     def test_without_the_text_is_not_met(self, value: object) -> None:
-        """G-65: whatever a field holds, the pattern has to stand in it."""
+        """G-65: a field whose value does not contain the pattern does not match."""
         assert not matches("rm", value)
 
     def test_may_be_missing(self) -> None:
-        """A call without the field has its own name."""
+        """A call without the field has its own name only."""
         rules = compile_rules("map bash.command rm as found\nblock found")
         assert rules.resolve(ToolCall("c", "bash", {})) == ("bash",)
 
     def test_with_a_lone_surrogate_is_searched(self) -> None:
-        """A character that has no UTF-8 form cannot hide what stands beside it."""
+        """A lone surrogate does not hide the text beside it."""
         assert matches("rm", "\ud800rm\udfff -rf")
 
     @pytest.mark.parametrize("pattern", ["/(a+)+$/", "/(a|aa)*c/", "/(.*)*(.*)*x$/"])
     def test_of_any_length_is_searched_in_linear_time(self, pattern: str) -> None:
-        """G-42: what makes a backtracking matcher run for ages ends at once."""
+        """G-42: patterns that make a backtracking matcher slow are searched in linear time."""
         assert not matches(pattern, "a" * 10_000 + "!")
 
     @given(st.text())
     def test_never_makes_a_match_raise(self, text: str) -> None:
-        """Whatever the agent sends, the names of the call are known."""
+        """Matching raises no exception for any text."""
         assert matches("rm", text) in {True, False}
 
 
@@ -186,5 +186,5 @@ class TestBeginning:
         ],
     )
     def test_of_a_word(self, word: str, start: str, begins: bool) -> None:
-        """G-64: a word of several parts begins with the program it names."""
+        """G-64: a word of several parts begins with its program."""
         assert compile_word(word).begins_with(start) is begins

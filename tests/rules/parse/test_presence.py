@@ -33,7 +33,7 @@ class TestHolds:
         ],
     )
     def test_of_a_field(self, value: dict[str, Any], missing: bool | None) -> None:
-        """`null` counts as missing; of two fields that look alike it is not known which one counts."""
+        """`null` counts as missing; a second field that looks alike makes the condition unclear."""
         present = None if missing is None else not missing
         assert holds(condition("input.x is missing"), value) is missing
         assert holds(condition("input.x is present"), value) is present
@@ -57,7 +57,7 @@ class TestHolds:
 
 class TestRules:
     async def test_what_a_missing_field_means(self) -> None:
-        """Without the first comparison a call without the field would need approval."""
+        """`is present` exempts a call without the field, which would otherwise need approval."""
         gate = manager('require human-approval before mail when input.to is present and input.to != "me"')
         assert await reason(gate, "mail", "c1") is None
         assert await reason(gate, "mail", "c2", to="me") is None
@@ -77,13 +77,13 @@ class TestProofs:
         assert not ruled_out((present, HOLDS))
 
     def test_with_comparisons(self) -> None:
-        """A field with a value is there; one that is not there cannot be compared."""
+        """A field with a value is present, and a missing field cannot be compared."""
         assert ruled_out((condition('input.x = "a"'), HOLDS), (condition("input.x is missing"), HOLDS))
         assert covers(condition("input.x is present"), condition('input.x is present and input.x = "a"'))
         assert not covers(condition("input.x is present"), condition('input.x = "a"'))
 
     def test_of_a_set(self) -> None:
-        """Two blocks that leave nothing, and an approval whose calls are blocked."""
+        """Blocks of present and missing fields cover every call; a repeated one has no effect."""
         both = examine(compile_rules("block a when input.x is present\nblock a when input.x is missing"))
         assert any("blocks every call of 'a'" in warning.message for warning in both.warnings)
         found = examine(
@@ -112,7 +112,7 @@ class TestErrors:
         assert problem.remedy == f"write: block a when input.x {meant}"
 
     def test_another_word_after_it(self) -> None:
-        """What comes after `is` and is neither is still taken for a value."""
+        """Another word after `is` is treated as a value."""
         with pytest.raises(RuleError) as caught:
             compile_rules('block a when input.x is "prod"')
         assert caught.value.problems[0].remedy == 'write: block a when input.x = "prod"'

@@ -42,7 +42,7 @@ class TestHolds:
         ],
     )
     def test_of_a_value_and_of_every_element(self, value: object, comes: bool | None) -> None:
-        """A list comes from where each of its elements does."""
+        """A list comes from the sources if each of its elements does."""
         around = known(user="write to ada, 5 times", contacts="bob")
         condition = condition_of("input.to from user, contacts")
         other = condition_of("input.to not from user, contacts")
@@ -135,7 +135,7 @@ class TestErrors:
         assert compile_rules('block x when input.to not from "people"').warnings == ()
 
     def test_a_mapped_name_has_no_results(self) -> None:
-        """A command may print anything, so results count for the tool alone."""
+        """Only results of a tool count; a command with a mapped name may print anything."""
         text = (
             "map bash.command contacts as look-up\nblock look-up\nblock x when input.to not from look-up"
         )
@@ -146,7 +146,7 @@ class TestErrors:
 
 class TestProof:
     def test_takes_it_as_possible_either_way(self) -> None:
-        """Whether a value was said is decided at the call: no condition on it holds always or never."""
+        """A condition on sources is decided at the call, so it never counts as always true or false."""
         rules = compile_rules("block x when input.to not from user\nblock y when input.to from user")
         assert [p.message for p in examine(rules).warnings] == []
 

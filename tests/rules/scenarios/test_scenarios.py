@@ -1,4 +1,4 @@
-"""The language of scenarios: what a file says, and what is wrong with one that says nothing."""
+"""The language of scenarios: its statements and its errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def scenario(text: str) -> Scenario:
 
 
 def steps(text: str) -> list[Step]:
-    """What lines after a first call say."""
+    """Return the steps after a first call."""
     return list(scenario(f"call a\n{text}").steps[1:])
 
 
@@ -63,7 +63,7 @@ def problems(text: str) -> tuple[Problem, ...]:
 
 
 def problem_of(line: str) -> Problem:
-    """The one problem of a line within a scenario."""
+    """Return the only problem of a line within a scenario."""
     [problem] = problems(HEAD + line)
     assert (problem.line, problem.text) == (4, line)
     return problem
@@ -71,7 +71,7 @@ def problem_of(line: str) -> Problem:
 
 class TestStatements:
     def test_example(self) -> None:
-        """The example of the requirement reads as it is written."""
+        """The example of the requirement is read as written."""
         file = parse_scenarios(EXAMPLE, file="rules/deploy_test.rules")
         [use] = file.uses
         [example] = file.scenarios
@@ -119,14 +119,14 @@ class TestStatements:
         ],
     )
     def test_call(self, line: str, tool: str, values: dict[str, object], fails: bool) -> None:
-        """A call has fields and values, and may fail if it runs; a quoted value is always a text."""
+        """A call has fields and values and may fail; a quoted value is always a text."""
         [call] = scenario(line).steps
         assert isinstance(call, Call)
         assert (call.tool, call.input, call.fails) == (tool, values, fails)
         assert list(map(type, call.input.values())) == list(map(type, values.values()))
 
     def test_expect(self) -> None:
-        """Three outcomes; a block may be expected for a reason."""
+        """A call may be expected to be allowed, queued or blocked, also with a reason."""
         found = steps('expect allow\nexpect ask\nexpect block\nexpect block "so"')
         assert [(s.outcome, s.reason) for s in found if isinstance(s, Expect)] == [
             ("allow", None),
@@ -136,7 +136,7 @@ class TestStatements:
         ]
 
     def test_answers(self) -> None:
-        """An operator approves, or denies with a reason or without one."""
+        """An operator approves, or denies with or without a reason."""
         found = steps('approve\ndeny\ndeny "no"')
         assert [(s.approved, s.reason) for s in found if isinstance(s, Answer)] == [
             (True, None),
@@ -145,7 +145,7 @@ class TestStatements:
         ]
 
     def test_switches(self) -> None:
-        """Nets and the mode can be switched; the second net of a name is quoted, since # is a comment."""
+        """Nets and the mode can be switched; the second net of a name needs quotes because of its `#`."""
         found = steps('switch block-a off\nswitch "block-a#2" on\nmode shadow\nmode enforce')
         assert [(s.net, s.on) for s in found if isinstance(s, Switch)] == [
             ("block-a", False),
@@ -154,7 +154,7 @@ class TestStatements:
         assert [s.mode for s in found if isinstance(s, SetMode)] == ["shadow", "enforce"]
 
     def test_wait(self) -> None:
-        """Time passes in whole seconds, minutes, hours or days."""
+        """Times are whole seconds, minutes, hours or days."""
         found = steps("wait 90s\nwait 15m # coffee\nwait 1h\nwait 2d")
         assert [s.seconds for s in found if isinstance(s, Wait)] == [90, 900, 3600, 172_800]
 
@@ -168,13 +168,13 @@ class TestStatements:
         ],
     )
     def test_wait_without_a_unit(self, line: str, remedy: str) -> None:
-        """G-40: a time that is nearly one comes with the line that has it right."""
+        """G-40: the error about an invalid time proposes a valid one."""
         with pytest.raises(RuleError) as caught:
             steps(line)
         assert caught.value.problems[0].remedy == remedy
 
     def test_uses_count_from_the_file(self) -> None:
-        """Rules are named as seen from the folder of the scenarios; a name with blanks is quoted."""
+        """Paths of rules are relative to the scenario's folder; a name with blanks needs quotes."""
         text = 'use a.rules ../b.rules\nuse "my rules/c.rules" /d.rules\nscenario "x"\ncall a'
         uses = parse_scenarios(text, file="tests/x_test.rules").uses
         assert [use.path for use in uses] == [
@@ -191,14 +191,14 @@ class TestStatements:
         assert [type(step) for step in plain.steps] == [type(step) for step in spaced.steps]
 
     def test_spot_is_the_statement_without_its_comment(self) -> None:
-        """A problem points at the words of a statement."""
+        """The place of a step covers its statement without the comment."""
         spot = scenario("  call a b 1  # note").spot
         assert (spot.line, spot.column, spot.length) == (2, 1, len('scenario "x"'))
         [call] = scenario("  call a b 1  # note").steps
         assert (call.spot.line, call.spot.column, call.spot.length) == (3, 3, 10)
 
     def test_every_statement_has_its_usage(self) -> None:
-        """What the grammar can read, its errors can explain."""
+        """Every statement of the grammar has a usage for its errors."""
         lark = (
             Path(load_scenarios.__code__.co_filename).parents[1] / "parse" / "scenario.lark"
         ).read_text("utf-8")
@@ -208,7 +208,7 @@ class TestStatements:
         assert grammar("scenario.lark") is grammar("scenario.lark")
 
 
-# A line, the column and length of what is wrong in it, and how the message and the remedy begin.
+# A line, the column and length of its fault, and the beginning of message and remedy.
 WRONG = [
     (
         "allow",
@@ -262,7 +262,7 @@ class TestErrors:
     def test_point_and_explain(
         self, line: str, column: int, length: int, message: str, remedy: str
     ) -> None:
-        """G-40: what is wrong in a scenario is told as for rules: place, caret, what was expected."""
+        """G-40: a fault in a scenario is reported like one in rules: place, caret and expected words."""
         problem = problem_of(line)
         assert (problem.column, problem.length) == (column, length)
         assert problem.message.startswith(message)
@@ -295,12 +295,12 @@ class TestErrors:
         assert problem.remedy
 
     def test_are_all_reported_in_order(self) -> None:
-        """G-40: every error of a file is told at once, and none that only follows from another."""
+        """G-40: every error of a file is reported at once, but none that only follows from another."""
         text = 'usr a.rules\nscenario x\n  calls a\n  expect maybe\nscenario "y"\n  cal b\n'
         assert [(p.line, p.column) for p in problems(text)] == [(1, 1), (2, 10), (3, 3), (4, 10), (6, 3)]
 
     def test_of_a_file(self, tmp_path: Path) -> None:
-        """A file that cannot be read is told of like a rules file."""
+        """An unreadable file is reported like an unreadable rules file."""
         path = tmp_path / "x_test.rules"
         for content, message in ((b"\xff", "is not UTF-8 text"), (b"a\0b", "a NUL character")):
             path.write_bytes(content)
@@ -321,7 +321,7 @@ class TestErrors:
         )
     )
     def test_are_never_anything_else(self, pieces: list[str]) -> None:
-        """Whatever a file holds, it is read or refused with places in it."""
+        """Any file is either read or refused with places inside it."""
         text = " ".join(pieces)
         try:
             parse_scenarios(text)
@@ -335,13 +335,13 @@ class TestErrors:
             assert str(problem)
 
     def test_of_a_long_line(self) -> None:
-        """A very long line takes no more than its length."""
+        """A very long line is read in linear time and shown in part."""
         problem = problem_of("call x a " + '"' * 50_001)
         assert len(str(problem)) < 1_000
 
 
 class TestInput:
-    """What a call brings along."""
+    """Input of a call."""
 
     @pytest.mark.parametrize(
         ("words", "value"),
@@ -356,7 +356,7 @@ class TestInput:
         ],
     )
     def test_nested(self, words: str, value: object) -> None:
-        """G-10: objects by dots, lists and objects as JSON; a name in quotes is one name."""
+        """G-10: dots make objects, JSON makes lists and objects, and a quoted name is one name."""
         [call] = scenario(f"call deploy {words}").steps
         assert isinstance(call, Call)
         assert call.input == value

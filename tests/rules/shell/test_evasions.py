@@ -1,4 +1,4 @@
-"""Shell commands written to evade a rule: each meets the rule's map, or is unclear (G-51, G-64)."""
+"""Shell commands that try to evade a rule: each matches the rule's map or is unclear (G-51, G-64)."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ RUNS_NOTHING = frozenset(
         "echo \U0010e3cf{ rm victim",
     )
 )
-"""Words of an assignment or of `echo`: no shell runs the program. An anchored map is about programs."""
+"""Assignments and arguments of `echo`: no shell runs the program; anchored maps match programs only."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ def evasions(name: str) -> Iterator[Evasion]:
 
 
 def passes(command: str, pattern: Pattern, shell: Shell | None = None) -> bool:
-    """Whether nothing is said of a command: no map is met, and it is not unclear for this one."""
+    """Return true if no map matches a command and it is not unclear for this map."""
     reading = read(command, shell)
     texts = [command, *(text for found in reading.commands for text in found.texts)]
     unclear = any(found.unclear and pattern.begins_with(found.start) for found in reading.commands)
@@ -72,7 +72,7 @@ def passes(command: str, pattern: Pattern, shell: Shell | None = None) -> bool:
 
 
 def silent(evasion: Evasion) -> bool:
-    """Whether a map of either kind misses it, in a shell that runs it or where the shell is unknown."""
+    """Return true if a map of either kind misses it, in a shell that runs it or in an unknown one."""
     maps = (BARE[evasion.rule], ANCHORED[evasion.rule])
     return any(passes(evasion.command, m, shell) for shell in (*evasion.shells, None) for m in maps)
 
@@ -87,20 +87,20 @@ SILENT: Mapping[str, Sequence[str]] = json.loads(
 class TestEvasions:
     @pytest.mark.slow
     def test_only_listed_ones_are_silent(self) -> None:
-        """G-64: of all evasions those go unnoticed that are listed with a reason, and no other."""
+        """G-64: only the evasions that are listed with a reason remain undetected."""
         found = {e.command for name in FILES for e in evasions(name) if silent(e)} - RUNS_NOTHING
         listed = {command for commands in SILENT.values() for command in commands}
         assert sorted(found - listed) == []
         assert sorted(listed - found) == []
 
     def test_two_reasons_are_allowed(self) -> None:
-        """Each silent command is listed once, under one of exactly two reasons."""
+        """Each undetected command is listed once, under one of two reasons."""
         assert tuple(SILENT) == REASONS
         listed = [command for commands in SILENT.values() for command in commands]
         assert len(set(listed)) == len(listed)
 
     def test_commands_that_run_nothing_are_no_evasions(self) -> None:
-        """Those left out are proven to run the program in no shell."""
+        """The excluded commands run the program in no shell."""
         unproven = {e.command for e in evasions(FILES[0]) if not e.shells}
         assert unproven >= RUNS_NOTHING
 
@@ -131,12 +131,12 @@ class TestMendedCauses:
         ],
     )
     def test_an_inner_shell_reads_its_own_text(self, command: str) -> None:
-        """G-64: what bash gives to another shell is read for that shell."""
+        """G-64: a text that bash passes to another shell is read for that shell."""
         assert not passes(command, ANCHORED["rm"], "bash")
 
     @pytest.mark.parametrize("script", [":a;1e rm victim", "t a;:a;e rm victim", ":a;s/.*/rm victim/;e"])
     def test_labels_of_sed_end_at_a_semicolon(self, script: str) -> None:
-        """G-51: GNU sed runs the command that stands after a label."""
+        """G-51: GNU sed runs the command after a label."""
         assert not passes(f"sed '{script}' f", ANCHORED["rm"], "bash")
 
     @pytest.mark.parametrize(
@@ -150,7 +150,7 @@ class TestMendedCauses:
         ],
     )
     def test_variables_are_taken_for_plain_values_only_where_they_hold_such(self, command: str) -> None:
-        """G-64: a variable to which the same text gives words of a command is not read as a value."""
+        """G-64: a variable that the same text sets to words of a command is no plain value."""
         assert read(command, "bash").uninspectable is not None
 
     @pytest.mark.parametrize(
@@ -166,14 +166,14 @@ class TestMendedCauses:
         ],
     )
     def test_variables_with_plain_values_stay_clear(self, command: str) -> None:
-        """Numbers, names and what programs say of files are values."""
+        """Numbers, names and output about files are plain values."""
         assert read(command, "bash").uninspectable is None
 
     @pytest.mark.parametrize(
         "command", ["sed ':a;N;$!ba;s/\\n/,/g' f", "cat <<E\nuse \\`ls\\`\nE", "[[ a =~ ^(a|b)$ ]]"]
     )
     def test_ordinary_ones_stay_clear(self, command: str) -> None:
-        """Labels, escaped backquotes and alternatives are no reason to ask."""
+        """Labels, escaped backquotes and alternatives do not make a command unclear."""
         assert read(command, "bash").uninspectable is None
 
 
@@ -199,7 +199,7 @@ class TestFilesThatAreMadeAndRun:
         ],
     )
     def test_are_unclear(self, command: str) -> None:
-        """G-64: nobody has seen what a file holds that the same command writes and runs."""
+        """G-64: a command that writes a file and runs it is unclear."""
         assert read(command, "bash").uninspectable is not None
 
     @pytest.mark.parametrize(
@@ -219,5 +219,5 @@ class TestFilesThatAreMadeAndRun:
         ],
     )
     def test_ordinary_builds_stay_clear(self, command: str) -> None:
-        """What runs was there before, or is built from what was."""
+        """Running an existing file, or one built from existing files, stays clear."""
         assert read(command, "bash").uninspectable is None

@@ -1,4 +1,4 @@
-"""Ordinary commands stay clear: a gate that asks about everything is switched off."""
+"""Ordinary commands stay clear, because operators switch off a gate that asks about everything."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COMMANDS = tuple(dict.fromkeys(command for commands in corpora().values() for co
 
 class TestOrdinaryCommands:
     def test_come_from_everywhere(self) -> None:
-        """The library, the demo, the documentation and everyday work have enough for a percentage."""
+        """The library, the demo, the documentation and everyday work yield enough commands."""
         assert corpora().keys() == {"library", "demo", "documentation", "everyday"}
         assert all(len(commands) >= 5 for commands in corpora().values())
         assert len(COMMANDS) >= 800
@@ -21,7 +21,7 @@ class TestOrdinaryCommands:
     @pytest.mark.variants
     @pytest.mark.parametrize("shell", ["bash", None, "sh", "zsh"])
     def test_stay_clear(self, shell: Shell | None) -> None:
-        """G-64: at most one in a hundred is unclear, for every shell and where it is unknown."""
+        """G-64: at most one in a hundred is unclear, for every shell and for an unknown one."""
         found = unclear(COMMANDS, shell)
         assert len(found) * 100 <= len(COMMANDS), found
 
@@ -36,5 +36,5 @@ class TestOrdinaryCommands:
         ],
     )
     def test_programs_that_only_show_something_stay_clear(self, command: str) -> None:
-        """What is read of a machine, a library or a file runs nothing."""
+        """Programs that only read a machine, a library or a file stay clear."""
         assert read(command, "bash").uninspectable is None

@@ -1,4 +1,4 @@
-"""Shell commands are parsed: what is found in them, and what is said to be uninspectable."""
+"""Parsing of shell commands: the commands found, and the reasons for uninspectable ones."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from interlock.rules.shell.command_reader import MAX_COMMANDS
 
 
 def read(command: str) -> CommandReading:
-    """What bash would run."""
+    """Return the reading for bash."""
     return read_for(command, "bash")
 
 
 def programs(command: str) -> list[str]:
-    """The simple commands of a text, without quotes and what stands around them."""
+    """Return the simple commands of a text, without quotes and wrappers."""
     return [found.texts[-1] for found in read(command).commands]
 
 
@@ -76,7 +76,7 @@ class TestEverySimpleCommand:
         ],
     )
     def test_is_found(self, command: str) -> None:
-        """G-51: lists, pipes, subshells, substitutions, loops, tests and here-documents are walked."""
+        """G-51: lists, pipes, subshells, substitutions, loops, tests and here-documents are searched."""
         assert read(command).uninspectable is None
         assert any(text.startswith("rm x") for text in programs(command))
 
@@ -136,7 +136,7 @@ class TestEverySimpleCommand:
         ],
     )
     def test_is_found_behind_what_runs_it(self, command: str) -> None:
-        """G-51: strings for a shell, and commands after wrappers, are commands of their own."""
+        """G-51: strings for a shell and commands after wrappers are separate commands."""
         assert read(command).uninspectable is None
         assert any(text.startswith("rm x") for text in programs(command))
 
@@ -161,21 +161,21 @@ class TestEverySimpleCommand:
         ],
     )
     def test_is_the_same_without_its_quotes(self, command: str) -> None:
-        """G-51: quoting, escapes, directories and line ends do not hide a name."""
+        """G-51: quotes, escapes, directories and line ends do not hide a name."""
         assert "rm x" in {text for found in read(command).commands for text in found.texts}
 
     def test_is_also_as_it_is_written(self) -> None:
-        """Maps see the source, the words without quotes, and the program without what is around it."""
+        """Maps see the source, the words without quotes, and the program with its words alone."""
         (found,) = read("A='b c' ./x \"y\" > 'o ut'").commands
         assert found.source == "A='b c' ./x \"y\" > 'o ut'"
         assert found.texts == (found.source, "A=b c ./x y > o ut", "./x y")
 
     def test_leaves_out_what_an_empty_expansion_would(self) -> None:
-        """`--fo${x}rce` is seen as `--force` too."""
+        """`--fo${x}rce` also counts as `--force`."""
         assert "git push --force" in read("git push --fo${x}rce").commands[0].texts
 
     def test_words_of_other_programs_are_no_commands(self) -> None:
-        """What a program that is no wrapper makes of its words is not followed; a file is not opened."""
+        """Arguments of a program that is no wrapper are not followed, and files are not opened."""
         for command in ("python -c 'import os'", "sh deploy.sh", "echo 'rm x; ls'", "sudo -l"):
             assert len(read(command).commands) == 1
             assert read(command).uninspectable is None
@@ -234,15 +234,15 @@ class TestUninspectable:
         ],
     )
     def test_says_why(self, command: str, reason: str) -> None:
-        """G-51: what is only known when it runs, is no command, or is too much, is not passed over."""
+        """G-51: a command that is unknown until it runs, invalid or too large is uninspectable."""
         assert (read(command).uninspectable or "").startswith(reason)
 
     def test_still_gives_what_was_found(self) -> None:
-        """What can be read is read."""
+        """The readable part of an uninspectable command is still read."""
         assert programs('$X; bash -c "rm $y"')[-1].startswith("rm")
 
     def test_is_what_a_failing_parser_leaves(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Fail closed: an error of any kind makes the command uninspectable."""
+        """An error in the parser makes the command uninspectable."""
 
         def fail(_source: bytes) -> None:
             raise MemoryError
@@ -252,32 +252,32 @@ class TestUninspectable:
 
     @given(st.text("rm xA$(){}[]<>|&;'\"`\\\n#=!*-", max_size=60))
     def test_never_raises(self, text: str) -> None:
-        """Whatever is sent gives a reading."""
+        """Any text yields a reading."""
         assert isinstance(read(text).commands, tuple)
 
     @pytest.mark.parametrize("character", ["\U0010e3cf", "\U0010ffff", "\u00e9", "\u2028"])
     @pytest.mark.parametrize("before", ["{", "{1..", "$", "${", "<<", "[[ ", "((", "\\", "'", '"', ""])
     def test_survives_every_character(self, before: str, character: str) -> None:
-        """The native parser once died of a character beyond its tables; what follows is still found."""
+        """The native parser once crashed on a character beyond its tables; later commands are found."""
         read(before + character)
         assert "rm x" in [c.texts[0] for c in read(f"echo {character}; rm x").commands]
 
     @given(st.text(max_size=40))
     def test_takes_any_text(self, text: str) -> None:
-        """Any Unicode, surrogates too, is read."""
+        """Any Unicode text is read, including surrogates."""
         assert isinstance(read(text + "\ud800").commands, tuple)
 
 
 class TestHereDocuments:
     def test_hold_long_files(self) -> None:
-        """The text of a quoted here-document is no part of the command, however long and odd."""
+        """The text of a quoted here-document is not part of the command."""
         body = "def f(x): return {'a': [`x`, \"$(\"]}\n" * 3_000
         reading = read(f"cat > x.py <<'EOF'\n{body}EOF\nls")
         assert reading.uninspectable is None
         assert [found.texts[-1] for found in reading.commands] == ["cat", "ls"]
 
     def test_end_where_a_shell_ends_them(self) -> None:
-        """A mark in quotes, a line of two marks, a mark in a comment do not swallow what follows."""
+        """A mark in quotes and a line with two marks do not hide the following command."""
         for command in ("echo \"<<'A'\"\nrm x\nA", "cat <<B; cat <<'A'\nB\nA\nrm x\nB\nA"):
             reading = read(command)
             assert reading.uninspectable or any("rm x" in found.texts for found in reading.commands)
@@ -286,7 +286,7 @@ class TestHereDocuments:
 class TestParser:
     @pytest.mark.slow
     def test_is_loaded_when_first_used(self) -> None:
-        """Compiling rules with maps does not load it."""
+        """Compiling rules with maps does not load the parser."""
         code = (
             "import sys; from interlock.rules import compile_rules;"
             "compile_rules('map bash.command rm as rm\\nblock rm');"
@@ -296,7 +296,7 @@ class TestParser:
         assert done.stdout == "[]\n"
 
     def test_serves_threads(self) -> None:
-        """Each thread has its own; all read alike."""
+        """Each thread has its own parser, with the same results."""
         seen: list[list[str]] = []
         commands = [f"ls {i} && rm x{i}" for i in range(50)]
 

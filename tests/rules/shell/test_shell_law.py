@@ -1,4 +1,4 @@
-"""The law of reading shell commands, held against a real bash."""
+"""The law of reading shell commands, checked against real shells."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PIECES = (
 
 
 RAN = ("rm", "git push", "./deploy")
-"""Words that run a program which leaves its name."""
+"""Words that run a program that leaves its name."""
 SPELT = {
     "rm": ("rm", "rm victim", "'rm'", "r\\m", "=rm"),
     "git push": ("git push", "git 'push'", "git -C . push", "git --no-pager push origin"),
@@ -46,7 +46,7 @@ WORDS = (
     *(")", "{", "}", ";", "|", "||", "&&", "&", ">f", ">>f", "<f", "sh f", "\n", "'", '"', "\\"),
     *(" ", "!", "deploy"),
 )
-"""Pieces of the commands in tests/data that evade rules. None of them reaches beyond the folder."""
+"""Pieces of the commands in tests/data that evade rules; none affects anything outside the folder."""
 EVERY_RULE = {
     "rm": ("map bash.command rm as found", "map bash.command /^rm\\b/ as found"),
     "git push": (
@@ -61,7 +61,7 @@ RULE_SETS = {
 
 
 def passed_by(command: str, shell: Shell | None) -> list[str]:
-    """The programs of which some rules say nothing for this command, nor that it is unclear."""
+    """Return the programs for which some rules give the command neither a name nor `unclear`."""
     call = ToolCall("c", "bash", {"command": command}, shell)
     return [
         name
@@ -98,7 +98,7 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def _traced(program: Path, trace: Path, name: str) -> None:
-    """Write a program that leaves its name; those of `bin` do not when a shell reads them."""
+    """Write a program that leaves its name; one in `bin` does not if a shell reads it as a script."""
     lines = [f"#!{BASH} -p"]
     if program.parent.name == "bin":
         lines.append("[[ $- == *p* ]] || exit")
@@ -110,7 +110,7 @@ def _traced(program: Path, trace: Path, name: str) -> None:
 
 
 def left(command: str, folder: Path, shell: str) -> set[str]:
-    """The programs that a shell runs for this command, in a folder that holds nothing but `deploy`."""
+    """Return the programs that a shell runs for this command, in a folder with only `deploy`."""
     work, trace = folder / "work", folder / "trace"
     shutil.rmtree(work, ignore_errors=True)
     trace.unlink(missing_ok=True)
@@ -146,7 +146,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ran(command: str, house: Path, shell: str = BASH) -> bool:
-    """Whether a shell runs `victim` for this command."""
+    """Return true if a shell runs `victim` for this command."""
     trace = house / "trace"
     trace.unlink(missing_ok=True)
     with suppress(subprocess.TimeoutExpired):
@@ -163,7 +163,7 @@ def ran(command: str, house: Path, shell: str = BASH) -> bool:
 
 
 def passed_over(command: str, shell: Shell | None = None) -> bool:
-    """Whether nothing is said of `victim`, and nothing of the command being uninspectable."""
+    """Return true if the reading neither contains `victim` nor is uninspectable."""
     reading = read(command, shell)
     texts = (text for found in reading.commands for text in found.texts)
     return reading.uninspectable is None and not any("victim" in text for text in texts)
@@ -179,14 +179,14 @@ class TestNothingRunsUnseen:
     def test_whatever_is_sent(
         self, house: Path, before: list[str], victim: str, after: list[str]
     ) -> None:
-        """G-51: what bash runs is found under its name, or the command is said to be uninspectable."""
+        """G-51: a program that bash runs is found by its name, or the command is uninspectable."""
         command = "".join((*before, victim, *after))
         assert not (passed_over(command) and ran(command, house))
 
     @pytest.mark.slow
     @pytest.mark.parametrize(("program", "shell"), [("bash", "bash"), ("dash", "sh"), ("zsh", "zsh")])
     def test_whatever_shell_runs_it(self, house: Path, program: str, shell: Shell) -> None:
-        """G-64: what bash, dash and zsh run is found when it is read for them, or for any shell."""
+        """G-64: programs that bash, dash and zsh run are found when read for that shell or any shell."""
         path = shutil.which(program)
         if path is None:
             pytest.skip(f"{program} is missing: apt-get install {program}")
@@ -206,7 +206,7 @@ class TestNothingRunsUnseen:
 
     @pytest.mark.parametrize("victim", VICTIM)
     def test_would_be_noticed(self, house: Path, victim: str) -> None:
-        """The trace is left, so the law above can fail."""
+        """The trace is left, so that the law above can fail."""
         assert ran(f"echo; {victim}", house)
         assert not passed_over(f"echo; {victim}")
         assert passed_over("echo")
@@ -233,7 +233,7 @@ class TestNothingRunsUnseen:
         ],
     )
     def test_known_tricks(self, house: Path, command: str) -> None:
-        """G-51: each of these runs the program, and is seen through or not trusted."""
+        """G-51: each of these runs the program, and is detected or uninspectable."""
         assert ran(command, house)
         assert not passed_over(command)
 
@@ -242,7 +242,7 @@ class TestEveryName:
     @pytest.mark.variants
     @pytest.mark.parametrize(("program", "shell"), [("bash", "bash"), ("dash", "sh"), ("zsh", "zsh")])
     def test_is_given_or_unclear(self, programs: Path, program: str, shell: Shell) -> None:
-        """G-64: what a shell runs of several programs is named by maps of each kind, or unclear."""
+        """G-64: programs that a shell runs are named by maps of each kind, or the command is unclear."""
         path = shutil.which(program)
         if path is None:
             pytest.skip(f"{program} is missing: apt-get install {program}")
@@ -266,7 +266,7 @@ class TestEveryName:
 
     @pytest.mark.parametrize("name", RAN)
     def test_would_be_noticed(self, programs: Path, name: str) -> None:
-        """Each spelling runs the program, and is seen by every map."""
+        """Each spelling runs the program and matches every map."""
         for spelt in SPELT[name]:
             shell = shutil.which("zsh") if spelt.startswith("=") else BASH
             if shell is not None:
@@ -275,7 +275,7 @@ class TestEveryName:
         assert passed_by("echo", "bash") == list(RAN)
 
     def test_of_a_script_in_the_path(self, programs: Path) -> None:
-        """`source x` and `bash x` run the `x` that PATH leads to, as well as one in this folder."""
+        """`source x` and `bash x` also run the `x` that PATH leads to."""
         trace = programs / "trace"
         publish = programs / "bin" / "publish"
         publish.write_text(f"echo rm $* >> '{trace}'\n")

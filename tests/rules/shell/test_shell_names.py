@@ -1,4 +1,4 @@
-"""The names that shell commands take from maps."""
+"""The names that maps give to shell commands."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ def names(command: object, rules: RuleSet = RULES) -> tuple[str, ...]:
 
 class TestNames:
     def test_are_those_of_every_simple_command(self) -> None:
-        """G-51: `cp a b && rm -rf /` is both `backup` and `delete`."""
+        """G-51: `cp a b && rm -rf /` has the names `backup` and `delete`."""
         assert names("cp a b && rm -rf /") == ("backup", "delete", "bash")
         assert names("bash -c 'cp a b; r\"\"m x' | sudo ls") == ("list", "backup", "delete", "bash")
 
     def test_come_from_the_first_map_of_a_simple_command(self) -> None:
-        """G-51: the first map that one simple command meets wins for it."""
+        """G-51: a simple command gets its name from the first map that matches it."""
         assert names("git push --force") == ("push", "bash")
         assert names("ls rm") == ("list", "bash")
         assert names("ls; rm x") == ("list", "delete", "bash")
 
     def test_come_from_the_whole_text_once(self) -> None:
-        """G-51: the whole text meets the maps too, here-documents and comments with it."""
+        """G-51: the whole text is matched, too, including here-documents and comments."""
         assert names("cat <<EOF\nrm\nEOF") == ("delete", "bash")
         assert names("pwd # rm") == ("delete", "bash")
 
     def test_are_what_the_map_says(self) -> None:
-        """G-51: `echo "rm"` is what the map's author wrote it to be."""
+        """G-51: `echo "rm"` matches if the map's pattern does."""
         assert names('echo "rm"') == ("delete", "bash")
         anchored = compile_rules("map bash.command /^rm\\b/ as delete\nblock delete")
         assert names('echo "rm"', anchored) == ("bash",)
         assert names("cd x && sudo /bin/rm y", anchored) == ("delete", "bash")
 
     def test_stand_in_the_order_of_the_maps(self) -> None:
-        """G-50: not in the order of the commands."""
+        """G-50: the names are in the order of the maps, not of the commands."""
         assert names("rm x; cp a b; ls") == ("list", "backup", "delete", "bash")
 
     def test_of_an_uninspectable_command_are_all_that_occur(self) -> None:
-        """G-51: every map whose pattern occurs anywhere, quoted or not, counts."""
+        """G-51: an uninspectable command gets the name of every map whose pattern occurs in it."""
         assert names("$X ls rm --force") == ("list", "delete", "force", "unclear", "bash")
         assert names("$X; r''m") == ("delete", "unclear", "bash")
         assert names('if "r"m') == ("delete", "unclear", "bash")
@@ -60,13 +60,13 @@ class TestNames:
 
     @pytest.mark.parametrize("field", ["command", "cmd", "script"])
     def test_are_found_by_the_names_of_fields(self, field: str) -> None:
-        """G-51: fields called command, cmd or script hold shell commands, of whatever tool."""
+        """G-51: the fields `command`, `cmd` and `script` of any tool contain shell commands."""
         rules = compile_rules(f"map run.{field} rm as delete\nblock delete")
         call = ToolCall("c", "run", {field: "r''m x"})
         assert rules.resolve(call) == ("delete", "run")
 
     def test_are_found_in_declared_fields(self) -> None:
-        """G-51: `map shell` makes any field one; without it a text is a text, and all maps count."""
+        """G-51: `map shell` declares such a field; in any other text all maps count."""
         rules = compile_rules(
             "map shell a.b rm as delete\nmap a.b ls as list\nmap a.c rm as delete\nmap a.c x as x\n"
             "block delete\nblock list\nblock x"
@@ -96,13 +96,13 @@ class TestNames:
         ],
     )
     def test_come_from_what_is_no_text_as_well(self, value: object, expected: tuple[str, ...]) -> None:
-        """G-65: a list of texts is an argv; what is no text takes every map that occurs in it."""
+        """G-65: a list of texts is an argv; any other value gets every map that occurs in it."""
         assert names(value) == expected
 
 
 class TestInspection:
     def test_says_what_made_each_name(self) -> None:
-        """Each mapped name comes with the simple command and the map that gave it."""
+        """Each mapped name has the simple command and the map that yield it."""
         found = RULES.inspect(ToolCall("c", "bash", {"command": "cd x && sudo rm -rf y; cp a b"}))
         assert found.names == ("backup", "delete", "bash")
         assert [(e.name, e.text, e.source.line) for e in found.effects] == [
@@ -112,7 +112,7 @@ class TestInspection:
         assert found.uninspectable is None
 
     def test_marks_what_is_uninspectable(self) -> None:
-        """G-51: the operator is told that a command may do more than its names say, and why."""
+        """G-51: the reason of an uninspectable command is reported."""
 
         def why(value: object) -> str | None:
             return RULES.inspect(ToolCall("c", "bash", {"command": value})).uninspectable
@@ -126,19 +126,19 @@ class TestInspection:
         assert why(None) is None
 
     def test_is_plain_without_maps(self) -> None:
-        """Rules without maps know the tool's name only."""
+        """Without maps a call has only the tool's name."""
         found = compile_rules("block rm").inspect(ToolCall("c", "rm", {"command": "$X"}))
         assert (found.names, found.effects, found.uninspectable) == (("rm",), (), None)
 
 
 class TestLanguage:
     def test_still_has_tools_called_shell(self) -> None:
-        """`shell` is a keyword only where a field would follow it."""
+        """`shell` is a keyword only before a field."""
         rules = compile_rules("map shell.command rm as shell\nblock shell")
         assert rules.resolve(ToolCall("c", "shell", {"command": "rm"})) == ("shell",)
 
     def test_explains_a_missing_field(self) -> None:
-        """G-40: what follows `map shell` is a field."""
+        """G-40: `map shell` requires a field."""
         with pytest.raises(RuleError, match=r"expected <tool>\.<field>") as caught:
             compile_rules("map shell bash rm as x")
         assert [(p.column, p.length) for p in caught.value.problems] == [(11, 4)]
@@ -146,7 +146,7 @@ class TestLanguage:
 
 class TestPatternSet:
     def test_finds_what_each_pattern_finds(self) -> None:
-        """One pass gives what as many searches would, case and all."""
+        """One pass of the set finds the same patterns as single searches."""
         patterns = [compile_word("rm"), compile_regex("/DROP table/i"), compile_regex("/^a|b$/")]
         together = PatternSet(patterns)
         for text in ("rm", "drop TABLE x", "ab", "xb", "rm \ud800 Drop Table b", "", "\0rm"):
@@ -155,7 +155,7 @@ class TestPatternSet:
         assert together.first(("x", "y")) is None
 
     def test_falls_back_where_memory_ends(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Patterns too large for one set are searched one by one: none is lost."""
+        """Patterns that are too large for one set are searched one by one."""
         monkeypatch.setattr("interlock.rules.parse.patterns._MEMORY", 1 << 12)
         together = PatternSet([compile_regex(f"/word{i}[a-z]{{1,40}}x/") for i in range(50)])
         assert together.all("word7abx word30abx") == [7, 30]
@@ -174,11 +174,11 @@ class TestUnnamed:
         ],
     )
     def test_are_commands_without_a_name(self, command: str, expected: tuple[str, ...]) -> None:
-        """G-51: what a call runs beside what gave it its names is told."""
+        """G-51: commands without a mapped name are listed."""
         found = RULES.inspect(ToolCall("c", "bash", {"command": command}))
         assert found.unnamed == expected
 
     def test_only_of_shell_commands(self) -> None:
-        """A field that holds no shell command has none."""
+        """A field without shell commands has none."""
         rules = compile_rules("map http.url /prod/ as prod\nblock prod")
         assert rules.inspect(ToolCall("c", "http", {"url": "curl x; sh"})).unnamed == ()

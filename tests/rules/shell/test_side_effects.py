@@ -1,4 +1,4 @@
-"""What a shell command does beside running the programs it names (G-74)."""
+"""Effects of a shell command besides running the named programs (G-74)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TestPlain:
         ],
     )
     def test_nothing_beside(self, text: str) -> None:
-        """Programs, literal words, lists, pipes, own streams and `/dev/null` are all there is."""
+        """Programs, literal words, lists, pipes, standard streams and `/dev/null` are plain."""
         assert not_plain(text) is None
 
     @pytest.mark.parametrize(
@@ -88,7 +88,7 @@ class TestPlain:
         ],
     )
     def test_more(self, text: str, why: str) -> None:
-        """Whatever else a command does is a reason, and said."""
+        """Any other effect of a command yields a reason."""
         assert not_plain(text) == why
 
 
@@ -98,17 +98,17 @@ class TestCalls:
         return exact_input_reason(net, ToolCall("c", "bash", value))
 
     def test_the_field_of_the_command(self) -> None:
-        """A call's mapped shell fields are looked at, and no others."""
+        """Only the mapped shell fields of a call are checked."""
         assert self.why(command="./deploy") is None
         assert self.why(command="./deploy > x") == FILE
         assert self.why(command="./deploy", note="a > b") is None
 
     def test_an_object(self) -> None:
-        """What is no text cannot be told to be plain."""
+        """A value that is no text is not plain."""
         assert self.why(command={"run": "./deploy"}) is not None
 
     def test_unread(self) -> None:
-        """Fields without maps are to be the same, and mapped ones that are no text."""
+        """Unmapped fields, and mapped ones that are no text, must stay the same."""
         net = compile_rules(RULES).registry["approve-before-deploy"]
         value = {"command": "./deploy", "env": {"A": "1"}, "cwd": "/tmp"}
         assert unmapped_fields(net, ToolCall("c", "bash", value)) == {"env": {"A": "1"}, "cwd": "/tmp"}
@@ -116,13 +116,13 @@ class TestCalls:
         assert unmapped_fields(net, ToolCall("c", "deploy", {"env": "prod"})) == {"env": "prod"}
 
     def test_words_of_a_program(self) -> None:
-        """A list of texts is a program and its words, which no shell reads."""
+        """A list of texts is a program with its words, which no shell reads."""
         assert self.why(command=["./deploy", "a > b", "$(x)", "&"]) is None
         assert self.why(command=["env", "A=1", "./deploy"]) == OTHER
         assert self.why(command=["bash", "-c", "./deploy > x"]) in (OTHER, FILE)
 
     def test_fields_in_fields(self) -> None:
-        """Of an object only what a map reads may differ."""
+        """In an object, only the field that a map reads may differ."""
         net, *_ = compile_rules("map call.opts.url x as y\nblock y").registry.values()
         value = {"opts": {"url": "a", "method": "b"}, "url": "c"}
         assert unmapped_fields(net, ToolCall("c", "call", value)) == {"opts": {"method": "b"}, "url": "c"}
@@ -153,7 +153,7 @@ class TestCalls:
         ],
     )
     def test_programs(self, pattern: str, command: str, programs: tuple[str, ...]) -> None:
-        """Of programs that a map is about only the folder is open, of others all."""
+        """For a program that a map matches only the folder is returned, for others the whole word."""
         rules = f"map bash.command {pattern} as x\nrequire human-approval before x"
         net = compile_rules(rules).registry["approve-before-x"]
         assert programs_of(net, ToolCall("c", "bash", {"command": command})) == programs
@@ -171,12 +171,12 @@ class TestCalls:
         ],
     )
     def test_maps_digest(self, changed: str, same: bool) -> None:
-        """The digest is another one as soon as any map is, and no other than that."""
+        """The digest changes if and only if a map changes."""
         digests = [maps_digest(compile_rules(r).registry.values()) for r in (RULES, changed)]
         assert (digests[0] == digests[1]) is same
 
     def test_their_order_counts(self) -> None:
-        """The first map that matches wins, so another order is another set."""
+        """The order of maps changes the digest, because the first match wins."""
         two = ["map bash.command a as x", "map bash.command b as y", "block x"]
         orders = (two, [two[1], two[0], two[2]])
         digests = {maps_digest(compile_rules("\n".join(o)).registry.values()) for o in orders}

@@ -1,7 +1,7 @@
-"""Conditions that are none, behind `block a when`.
+"""Faulty conditions after `block a when`.
 
-Each with its message and its remedy; the characters at fault stand between « and », and `→` for
-`write:` and that beginning.
+Each has its message and its remedy; « and » enclose the faulty characters, and `→` stands for `write:`
+and that beginning.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Faults by where they stand: beside comments and blanks, in later lines, several at once."""
+"""Faults in several places: beside comments and blanks, in later lines, and several at once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Rules whose options are wrong.
+"""Rules with faulty options.
 
-Each with its message and its remedy; the characters at fault stand between « and », and `→` for
-`write:` and the beginning of an approval.
+Each has its message and its remedy; « and » enclose the faulty characters, and `→` stands for `write:`
+and the beginning of an approval.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rules that are none, and what is said of each; the characters at fault stand between « and »."""
+"""Faulty rules and their messages; « and » enclose the faulty characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Scenarios that are none, and what is said of each; the characters at fault stand between « and »."""
+"""Faulty scenarios and their messages; « and » enclose the faulty characters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def expected(what: str, position: int, got: str | None = None) -> str:
 
 
 HEAD = 'use a.rules\nscenario "x"\ncall a\n'
-"""What stands before each of LINES."""
+"""The text before each of LINES."""
 
 LINES: list[tuple[str, ...]] = [
     ("«allow»", unknown("allow")),
@@ -205,4 +205,4 @@ FILES: list[tuple[str, ...]] = [
         r"not a JSON string: Invalid \escape",
     ),
 ]
-"""Whole files; what is wrong with a file as a whole has no place in it."""
+"""Whole files; a fault of the file as a whole has no place."""

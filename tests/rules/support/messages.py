@@ -1,4 +1,4 @@
-"""What is said of a faulty rule, in full."""
+"""The complete messages about faulty rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A gate under rules whose calls begin and end apart, at times of its own."""
+"""A gate under rules, with calls that begin and end separately and its own clock."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from interlock.rules import compile_rules
 
 
 class World:
-    """A gate whose calls begin and end apart, at times of its own."""
+    """A gate with calls that begin and end separately, and its own clock."""
 
     def __init__(self, rules: str, mode: Any = "enforce") -> None:
         self.now = 0.0
@@ -27,7 +27,7 @@ class World:
         self._running: dict[str, ToolCall] = {}
 
     async def begin(self, tool: str, **value: object) -> str | None:
-        """The id of a call that runs now, or `None` for one that does not."""
+        """Begin a call and return its id, or `None` if it is blocked."""
         self._calls += 1
         call = ToolCall(f"c{self._calls}", tool, value)
         decision = await self.gate.handle_tool_call(call, GateContext(confirm=self._approve))
@@ -46,7 +46,7 @@ class World:
         self.gate.handle_tool_result(ToolResult(call_id, call.tool_name, call.input, fails))
 
     async def call(self, tool: str, *, fails: bool = False, **value: object) -> bool:
-        """Make a call and end it; tell whether it ran."""
+        """Make a call and end it; return true if it ran."""
         call_id = await self.begin(tool, **value)
         if call_id is not None:
             self.end(call_id, fails=fails)

@@ -1,4 +1,4 @@
-"""Notifications of ended requests, to the protocol's own receiver behind a real HTTP server."""
+"""Notifications of ended requests to the protocol's own receiver behind a real HTTP server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CONTEXT = {"resume": {"framework": "test", "run": "7"}}
 
 
 class Endpoint:
-    """The protocol's receiver; `failures` are the statuses it answers first."""
+    """The protocol's receiver; it first answers with the statuses in `failures`."""
 
     def __init__(self, failures: list[int] | None = None) -> None:
         self.woken: list[tuple[object, str]] = []
@@ -72,7 +72,7 @@ async def listening(endpoint: Endpoint) -> AsyncGenerator[int, None]:
 
 
 async def told(server: AapServer) -> None:
-    """Wait until the record says that the receiver knows."""
+    """Wait until the record contains the delivery of the notification."""
 
     async def found() -> bool:
         return any(isinstance(e, RequestStep) and e.step == "notified" for e in await server.bodies())
@@ -83,7 +83,7 @@ async def told(server: AapServer) -> None:
 class TestNotifications:
     @pytest.mark.slow
     async def test_wakes_a_run(self, tmp_path: Path) -> None:
-        """The receiver takes the challenge, is notified once of a decision, and reads the request."""
+        """The receiver answers the challenge, gets one notification and reads the request."""
         endpoint = Endpoint()
         async with (
             listening(endpoint) as port,
@@ -103,7 +103,7 @@ class TestNotifications:
 
     @pytest.mark.slow
     async def test_tries_again(self, tmp_path: Path) -> None:
-        """A notification that fails is sent again: the same id and body, another time and signature."""
+        """A failed notification is sent again with the same id and body."""
         endpoint = Endpoint([500, 302, 503])
         async with (
             listening(endpoint) as port,
@@ -118,7 +118,7 @@ class TestNotifications:
             assert len({headers["webhook-id"] for headers, _ in sent}) == 1
 
     async def test_forgets_what_was_delivered(self, tmp_path: Path) -> None:
-        """Nothing of a request stays in memory, and a later change of it notifies nobody again."""
+        """A delivered notification leaves memory, and a later change of the request sends none."""
         endpoint = Endpoint()
         async with (
             listening(endpoint) as port,
@@ -139,7 +139,7 @@ class TestNotifications:
 
     @pytest.mark.slow
     async def test_after_a_restart(self, tmp_path: Path) -> None:
-        """What was not delivered is delivered by the next server, and what was is not sent again."""
+        """The next server delivers a notification that the previous one could not deliver."""
         endpoint = Endpoint([500] * 1000)
         async with (
             listening(endpoint) as port,
@@ -160,7 +160,7 @@ class TestNotifications:
 
     @pytest.mark.slow
     async def test_one_that_was_not_expected(self, tmp_path: Path) -> None:
-        """A receiver that does not know the secret gets challenges, and no notification."""
+        """A receiver that does not know the secret gets challenges, but no notification."""
         endpoint = Endpoint()
         async with (
             listening(endpoint) as port,
@@ -175,7 +175,7 @@ class TestNotifications:
             assert all(b"webhook.verification" in body for _, body in endpoint.messages)
 
     async def test_other_agents(self, tmp_path: Path) -> None:
-        """An agent without a receiver has its requests all the same."""
+        """A request of an agent without a receiver is decided as usual and sends no notification."""
         endpoint = Endpoint()
         async with (
             listening(endpoint) as port,
@@ -201,14 +201,14 @@ class TestSettings:
         ],
     )
     def test_faulty(self, field: str, value: str) -> None:
-        """A receiver that would be reached in clear, a short key and no UUID are refused."""
+        """A URL without TLS or with credentials, a short key and an id that is no UUID are refused."""
         fields = {"url": "https://r.example/e", "secret": new_secret(), "registration": str(uuid4())}
         WebhookReceiver.model_validate(fields)
         with pytest.raises(ValidationError):
             WebhookReceiver.model_validate(fields | {field: value})
 
     def test_the_secret_is_not_shown(self) -> None:
-        """The text of a receiver has no secret."""
+        """The `repr` of a receiver does not contain its secret."""
         secret = new_secret()
         shown = repr(WebhookReceiver(url="https://r.example/e", secret=secret, registration=str(uuid4())))
         assert secret not in shown
@@ -228,5 +228,5 @@ class TestAskedPause:
         ],
     )
     def test_is_an_hour_at_most(self, status: int, header: str, seconds: float) -> None:
-        """A receiver cannot have a notification sleep until the server ends."""
+        """A receiver cannot delay the next attempt by more than an hour."""
         assert asked_pause(status, header) == seconds

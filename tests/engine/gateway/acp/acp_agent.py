@@ -1,7 +1,7 @@
-"""An ACP agent for tests, made with the SDK's agent side: it does what each prompt tells it, in order.
+"""An ACP agent for tests, made with the SDK's agent side: it runs the steps of each prompt in order.
 
-A prompt is a JSON list of steps. What the agent really did and was answered stands in `done.jsonl` in the
-session's directory, one line each.
+A prompt is a JSON list of steps. The file `done.jsonl` in the session's directory records what the agent
+really did and which answers it got, one per line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-# Each of many agents imports all this, a third of the time for collections; it stays to the end.
+# Each of many agents imports all this; collections would take a third of that time.
 gc.disable()
 atexit.register(gc.freeze)
 
@@ -37,7 +37,7 @@ ONCE = [("yes", "allow_once"), ("always", "allow_always"), ("no", "reject_once")
 
 
 class ScriptedAgent:
-    """See the module."""
+    """The agent that the module describes."""
 
     def __init__(self) -> None:
         self.directory = Path()
@@ -58,7 +58,7 @@ class ScriptedAgent:
                     "sessionCapabilities": {"resume": {} if "resume" in sys.argv else None},
                 }
             ),
-            # Real ones are called by the name of their package, with its scope.
+            # The name of a real agent is that of its package, with its scope.
             agent_info=Implementation(name="@acme/scripted", version="1"),
         )
 
@@ -140,7 +140,7 @@ class ScriptedAgent:
         return None
 
     async def ask(self, call: dict, options: list) -> None:
-        """Ask; what was allowed is done and reported, what was not is reported as failed."""
+        """Request permission; run and report an allowed call, report any other call as failed."""
         call = {"kind": "execute", "title": "a call", **call}
         await self.update(sessionUpdate="tool_call", status="pending", **call)
         outcome = await self.client.request_permission(
@@ -173,13 +173,13 @@ class ScriptedAgent:
 
 
 def start_daemon() -> int:
-    """Start a process in a session of its own, whose parent is not this agent; its number."""
+    """Start a process in its own session, whose parent is not this agent, and return its number."""
     started = "setsid sleep 1000 > /dev/null & echo $!"
     return int(subprocess.run(["sh", "-c", started], stdout=subprocess.PIPE, check=True).stdout)
 
 
 def supervisors() -> dict[str, int]:
-    """The processes above this agent."""
+    """Return the numbers of the processes above this agent."""
     inner = os.getppid()
     outer = Path(f"/proc/{inner}/stat").read_text().rsplit(")", 1)[1].split()[1]
     return {"inner": inner, "outer": int(outer)}

@@ -1,4 +1,4 @@
-"""A hub with a session of the scripted ACP agent, and what a prompt has it do."""
+"""A hub with a session of the scripted ACP agent, and the steps for its prompts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ block delete
 
 
 def agents_python() -> list[str]:
-    """Python for one of many scripted agents."""
+    """Return the Python for one of many scripted agents."""
     return python_with("asyncio", "acp", "acp.schema")
 
 
@@ -44,7 +44,7 @@ class World:
     async def start(
         self, *arguments: str, rules: str = RULES, real: bool = False, **terms: object
     ) -> AcpAgent:
-        """A session of the agent: a fork, or where it is to be `real` a process as users start it."""
+        """Start a session of the agent: as a fork, or with `real` as a process as users start it."""
         options = {k: terms.pop(k) for k in ("unasked",) if k in terms}
         self.log = self.directory / "stderr.log"
         agent = AcpAgent(
@@ -61,7 +61,7 @@ class World:
         await self.hub.send(self.session, json.dumps(steps), by="mia", mode=mode)
 
     async def turn(self, *steps: object) -> SessionState:
-        """A turn from its prompt to its end."""
+        """Run one turn from its prompt to its end."""
         await self.tell(*steps)
         await asyncio.wait_for(self.hub.wait(self.session), 20)
         return await self.state()
@@ -70,7 +70,7 @@ class World:
         return await self.hub.session(self.session)
 
     def done(self, what: str) -> list[object]:
-        """What the agent says that it did or was answered."""
+        """Return the values that the agent noted under a name."""
         file = self.directory / "done.jsonl"
         lines = file.read_text().splitlines() if file.exists() else []
         return [value for name, value in map(json.loads, lines) if name == what]

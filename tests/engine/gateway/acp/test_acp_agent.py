@@ -30,7 +30,7 @@ from .acp_world import World, asks, call, is_running
 class TestSession:
     @pytest.mark.slow
     async def test_is_of_the_agent_that_answers(self, world: World) -> None:
-        """Its record names the agent without its package's scope, where it works and who started it."""
+        """The record contains the agent's name without its scope, its directory and its operator."""
         await world.start()
         [opened] = await world.events(SessionOpened)
         assert (opened.agent, opened.kind, opened.opened_by) == ("scripted", "outside", "mia")
@@ -40,7 +40,7 @@ class TestSession:
 
     @pytest.mark.slow
     async def test_says_what_was_said_to_it_and_by_it(self, world: World) -> None:
-        """A turn is in the transcript: the operator's words, the agent's as one text, its end."""
+        """The transcript contains the operator's message and the agent's reply as one text."""
         await world.start()
         await world.hub.send(world.session, "hello", by="mia")
         await world.hub.wait(world.session)
@@ -51,7 +51,7 @@ class TestSession:
         await world.check_fold()
 
     async def test_streams_text(self, world: World) -> None:
-        """What is being said is told as it comes, before the record has it whole."""
+        """Text is streamed as it arrives, before the whole message is recorded."""
         await world.start()
         heard = world.hub.subscribe()
         await world.turn(["say", "one "], ["say", "two "], ["say", "three"])
@@ -70,7 +70,7 @@ class TestSession:
         assert streamed.startswith("one two ")
 
     async def test_of_a_plan_shows_each_state_once(self, world: World) -> None:
-        """A plan stands in the transcript; the same plan again does not."""
+        """The transcript shows a plan once; an unchanged plan is not shown again."""
         await world.start()
         plan = {
             "sessionUpdate": "plan",
@@ -85,7 +85,7 @@ class TestSession:
         ]
 
     async def test_that_stops_early_says_why(self, world: World) -> None:
-        """A refusal is in the record beside the end of the turn."""
+        """The session's state contains the agent's refusal after the end of the turn."""
         await world.start()
         state = await world.turn(["stop", "refusal"])
         assert (state.status, state.error) == ("idle", "the agent refused to continue")
@@ -93,7 +93,7 @@ class TestSession:
 
 class TestSteering:
     async def test_interrupts_a_turn(self, world: World) -> None:
-        """What is said now cancels the turn and is the next prompt; meanwhile it waits in the record."""
+        """A steering message waits in the record, cancels the turn and becomes the next prompt."""
         await world.start()
         await world.tell(["until_cancelled"])
         await world.until(lambda: world.done("prompted"))
@@ -106,7 +106,7 @@ class TestSteering:
         await world.check_fold()
 
     async def test_later_waits_for_the_end_of_the_turn(self, world: World) -> None:
-        """What is said for later leaves the turn alone."""
+        """A queued message does not interrupt the turn."""
         await world.start()
         await world.tell(["ask", call("c1", "fetch")])
         request = await world.question()
@@ -118,7 +118,7 @@ class TestSteering:
         assert world.done("chosen") == ["yes"]
 
     async def test_withdraws_what_is_being_asked(self, world: World) -> None:
-        """The request of an interrupted turn leaves the queue; the agent hears that it is cancelled."""
+        """The request of an interrupted turn leaves the queue, and the agent gets "cancelled"."""
         await world.start()
         await world.tell(["ask", call("c1", "fetch")])
         await world.question()
@@ -129,7 +129,7 @@ class TestSteering:
         await world.check_fold()
 
     async def test_an_abort_ends_the_turn_and_hands_back_what_waits(self, world: World) -> None:
-        """A stopped agent runs nothing more; messages that waited are withdrawn."""
+        """An aborted agent gets no further prompt, and queued messages are withdrawn."""
         await world.start()
         await world.tell(["until_cancelled"])
         await world.until(lambda: world.done("prompted"))
@@ -145,7 +145,7 @@ class TestSteering:
 class TestEnd:
     @pytest.mark.slow
     async def test_in_the_middle_of_a_turn_fails_the_session(self, world: World) -> None:
-        """The session says how the agent ended and what it complained of; its requests are withdrawn."""
+        """The session fails with the agent's exit and its last output, and its requests are withdrawn."""
         await world.start(real=True)
         await world.tell(["pid"], ["complain", "out of memory"], ["ask_twice", call("c1", "fetch")])
         await world.until(lambda: len(world.asked()) == 2)
@@ -162,7 +162,7 @@ class TestEnd:
 
     @pytest.mark.slow
     async def test_between_turns_fails_the_session(self, world: World) -> None:
-        """An agent that goes away while it rests is not shown as resting."""
+        """A session whose agent ends between turns is shown as failed, not as idle."""
         agent = await world.start(real=True)
         await world.turn(["say", "hello"])
         os.kill(agent._process._process.pid, 15)
@@ -172,7 +172,7 @@ class TestEnd:
 
     @pytest.mark.slow
     async def test_of_the_session_ends_all_it_started(self, world: World) -> None:
-        """Closing the session ends the agent and its children, also one in a session of its own."""
+        """Closing the session ends the agent and its children, including one with its own session id."""
         await world.start(real=True)
         await world.turn(["pid"], ["start_child"], ["start_child", "session"])
         await world.hub.close_session(world.session, by="mia")
@@ -182,7 +182,7 @@ class TestEnd:
 
     @pytest.mark.slow
     async def test_of_the_agent_ends_all_it_started(self, world: World) -> None:
-        """Nothing goes on, or holds the agent's pipes, in the name of an agent that has gone."""
+        """A child of an agent that ended does not run on, and does not keep the session open."""
         await world.start(real=True)
         await world.turn(["start_child", "session"])
         await world.tell(["die", 4])
@@ -195,13 +195,13 @@ class TestEnd:
     async def test_waits_for_nobody_who_holds_its_pipes(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A daemon that no supervisor can end any more keeps neither the session nor the hub open."""
+        """A daemon that no supervisor can end does not keep the session or the hub open."""
         monkeypatch.setattr(acp_process, "GRACE", 0.2)
         await world.start(real=True)
         await world.turn(["start_daemon"])
         [child] = world.done("child")
         try:
-            # The outer one is stopped first, or it may end the daemon before its own signal comes.
+            # The outer one is stopped first; otherwise it may end the daemon before its own signal.
             signals = [["outer", 19], ["inner", 9], ["outer", 9]]
             await world.tell(["signal_supervisors", signals], ["until_cancelled"])
             await asyncio.wait_for(world.hub.wait(world.session), 20)
@@ -216,7 +216,7 @@ class TestEnd:
         "signals", [[["inner", 9]], [["outer", 19]], [["inner", 9], ["outer", 9]]], ids=str
     )
     async def test_of_a_supervisor_ends_the_agent(self, world: World, signals: list) -> None:
-        """An agent that kills or stops what is above it, or both of it, is ended with its children."""
+        """An agent that kills or stops one or both of its supervisors is ended with its children."""
         await world.start(real=True)
         await world.turn(["pid"], ["start_child", "session"])
         processes = [*world.done("pid"), *world.done("child")]
@@ -233,7 +233,7 @@ class TestEnd:
 
     @pytest.mark.slow
     async def test_of_the_hub_ends_a_turn(self, world: World) -> None:
-        """Quitting while the agent works ends it, and the record says that the session was closed."""
+        """Closing the hub during a turn ends the agent, and the record shows the session as closed."""
         agent = await world.start(real=True)
         await world.tell(["until_cancelled"])
         await world.until(lambda: world.done("prompted"))
@@ -253,7 +253,7 @@ class TestEnd:
 
 class TestStart:
     async def test_of_no_program_says_so(self, world: World) -> None:
-        """A command that is not there is named."""
+        """The error names a command that does not exist."""
         agent = AcpAgent(world.hub, ["no-such-agent-here"], world.directory)
         with pytest.raises(AcpError, match="'no-such-agent-here' cannot be run"):
             await agent.open(SessionConfig({}))
@@ -268,7 +268,7 @@ class TestStart:
         ],
     )
     async def test_that_fails_says_why(self, world: World, how: str, says: str) -> None:
-        """An agent that cannot begin says why, and no session of it is opened."""
+        """An agent that cannot start reports the reason, and no session is opened."""
         with pytest.raises(AcpError, match=says):
             await world.start(how)
         assert await world.hub.sessions() == []
@@ -289,7 +289,7 @@ FRAMES = [
 
 class TestMisbehaving:
     async def test_frames_are_passed_over(self, world: World) -> None:
-        """Lines that are no messages break nothing: after each the session judges what comes next."""
+        """Lines that are not messages are skipped, and the session still judges the next call."""
         await world.start()
         for number, frame in enumerate(FRAMES, 1):
             state = await world.turn(["raw", frame], ["ask", call(f"c{number}", "delete")])
@@ -299,7 +299,7 @@ class TestMisbehaving:
 
     @pytest.mark.parametrize("params", [{}, {"sessionId": "s1"}, {**asks(call("c1")), "sessionId": "s2"}])
     async def test_requests_are_no_permissions(self, world: World, params: dict) -> None:
-        """A request that cannot be read, or is of another session, gets an error."""
+        """A request that is unreadable or belongs to another session gets an error."""
         await world.start()
         await world.turn(["request", "session/request_permission", params])
         assert world.done("answer") == []
@@ -309,7 +309,7 @@ class TestMisbehaving:
         "method", ["fs/read_text_file", "fs/write_text_file", "terminal/create", "_x/y"]
     )
     async def test_nothing_is_done_for_an_agent(self, world: World, method: str) -> None:
-        """Files and terminals are not offered, and not given to those that want them all the same."""
+        """Requests for files and terminals are rejected, and nothing is written."""
         target = world.directory / "written.txt"
         await world.start()
         given = {"sessionId": "s1", "path": str(target), "content": "x", "command": "touch written.txt"}
@@ -318,7 +318,7 @@ class TestMisbehaving:
         assert not target.exists()
 
     async def test_what_is_no_json_input_is_refused(self, world: World) -> None:
-        """A number that JSON does not have reaches no net as another one."""
+        """A call whose input contains NaN, which is no JSON number, is not judged."""
         await world.start()
         raw = json.dumps(
             {
@@ -333,7 +333,7 @@ class TestMisbehaving:
 
     @pytest.mark.slow
     async def test_complaints_are_kept_aside(self, world: World) -> None:
-        """Standard error goes to the log, and nowhere else while the agent lives."""
+        """Standard error goes to the log and not to the transcript."""
         await world.start()
         state = await world.turn(["complain", "debug: token=abc"], ["say", "done"])
         assert world.log is not None

@@ -1,4 +1,4 @@
-"""What an ACP agent says of a call, as one call for the nets; and which of its options are chosen."""
+"""The single call for the nets that an ACP agent's updates yield, and the choice of its options."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def diff(path: str, old: str | None = "a", new: str = "b") -> dict:
 class TestChoice:
     @given(OPTIONS)
     def test_holds_once_and_means_one_thing(self, offered: list[tuple[str, str]]) -> None:
-        """No choice lasts, and no chosen id stands for another answer too."""
+        """A chosen option applies once, and its id has no other meaning."""
         options = [PermissionOption(option_id=i, name=i, kind=kind) for i, kind in offered]
         choice = PermissionOptions.of(options)
         for chosen, kind in ((choice.allow, "allow_once"), (choice.reject, "reject_once")):
@@ -43,7 +43,7 @@ class TestChoice:
             assert (chosen is None) == (not clear)
 
     def test_is_the_first_of_several(self) -> None:
-        """An agent puts the plainest answer first."""
+        """Among several options that apply once, the first is chosen."""
         options = [PermissionOption(option_id=i, name=i, kind="allow_once") for i in ("first", "second")]
         assert PermissionOptions.of(options).allow == "first"
 
@@ -67,7 +67,7 @@ class TestInput:
         ],
     )
     def test_is_unclear_where_the_command_may_be_elsewhere(self, raw: object) -> None:
-        """G-64: the title of a call is no command where its raw input may hold another one."""
+        """G-64: the title does not count as the command if the raw input may contain another one."""
         call = seen({"kind": "execute", "title": "ls", "rawInput": raw})
         rules = compile_rules("map execute.command deploy as deploy\nblock deploy")
         names = rules.resolve(NamedCall("c", "execute", call.input))
@@ -75,12 +75,12 @@ class TestInput:
         assert ("deploy" in names) == (raw != 7)
 
     def test_is_the_raw_input_where_there_is_one(self) -> None:
-        """What the agent's tool gets is what the nets judge; nothing else replaces a part of it."""
+        """The nets judge the raw input that the tool gets; the title does not replace a part of it."""
         call = seen({"title": "Run", "rawInput": {"title": "mine", "command": "ls"}})
         assert call.input == {"title": "mine", "command": "ls"}
 
     def test_that_is_no_object_stands_in_one(self) -> None:
-        """A raw input of another kind is still seen."""
+        """A raw input that is no object is shown in the field `input`."""
         assert seen({"rawInput": ["ls", "-l"]}).input == {"input": ["ls", "-l"]}
 
     @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ class TestInput:
         ],
     )
     def test_shows_rules_what_is_executed(self, said: dict, command: str) -> None:
-        """A rule on `execute.command` catches a command however the agent says it."""
+        """A rule on `execute.command` matches a command in every form in which an agent reports it."""
         call = seen({"kind": "execute", **said})
         assert call.input["command"] == command
         rules = compile_rules("map execute.command ./deploy as deploy\nblock deploy")
@@ -111,12 +111,12 @@ class TestInput:
         assert gate.explain(ToolCall("c1", call.kind, call.input)).outcome == "block"
 
     def test_keeps_the_words_of_a_command(self) -> None:
-        """The list that the agent runs stands beside the line that rules read."""
+        """The input contains the agent's argument list and the line that rules read."""
         call = seen({"kind": "execute", "rawInput": {"command": ["ls", "a b"]}})
         assert call.input == {"command": "ls 'a b'", "argv": ["ls", "a b"]}
 
     def test_has_a_path_only_when_there_is_one(self) -> None:
-        """Conditions on `path` must not see the first of several and miss the rest."""
+        """A call with several paths has `paths` and no `path`, so that a condition misses none."""
         one = seen({"locations": [{"path": "/a"}], "content": [diff("/a")]})
         assert (one.input["path"], "paths" in one.input) == ("/a", False)
         two = seen({"locations": [{"path": "/a"}], "content": [diff("/b")]})
@@ -140,7 +140,7 @@ class TestInput:
         "condition", ['contains "/etc"', 'under "/etc"', 'not under "/tmp"', '= "/etc/passwd"']
     )
     def test_of_paths_that_differ_meets_every_condition(self, said: dict, condition: str) -> None:
-        """Which of several paths is meant cannot be told, so a rule on the path applies."""
+        """A rule on the path applies if the reported paths differ."""
         call = seen({"kind": "edit", **said})
         gate = create_gate_manager(
             registry=compile_rules(f"block edit when input.path {condition}").registry
@@ -149,7 +149,7 @@ class TestInput:
         assert "/etc/passwd" in json.dumps(call.input)
 
     def test_of_one_path_in_two_forms_has_that_path(self) -> None:
-        """A relative path of the tool and the absolute one of the protocol are the same file."""
+        """A relative path of the tool and the absolute path of the protocol are the same file."""
         call = ReportedCall("c1", "/srv")
         given = {
             "toolCallId": "c1",
@@ -160,13 +160,13 @@ class TestInput:
         assert call.input == {"path": "src/a", "paths": ["/srv/src/a"]}
 
     def test_shows_changes_beside_what_the_raw_input_calls_so(self) -> None:
-        """A raw input with a field of that name hides no diff."""
+        """A field `changes` in the raw input does not hide the diff."""
         call = seen({"rawInput": {"changes": "none"}, "content": [diff("/a")]})
         assert call.input["changes"] == "none"
         assert call.input["shown_changes"] == [{"path": "/a", "old_text": "a", "new_text": "b"}]
 
     def test_is_put_together_of_all_that_was_said(self) -> None:
-        """A request may leave out what an earlier update said; what it says anew counts."""
+        """Fields that a later update leaves out stay; fields that it contains replace earlier ones."""
         call = seen(
             {"kind": "edit", "title": "Edit", "content": [diff("/a", None)]},
             {"title": "Edit a"},
@@ -179,25 +179,25 @@ class TestInput:
 
 class TestOutput:
     def test_is_text_before_raw_output_before_changes(self) -> None:
-        """The most telling of what the agent says is recorded."""
+        """The recorded output is the text, else the raw output, else the changed paths."""
         text = {"type": "content", "content": {"type": "text", "text": "ok"}}
         assert seen({"content": [text], "rawOutput": {"n": 1}}).output == "ok"
         assert seen({"content": [diff("/a")], "rawOutput": {"n": 1}}).output == '{"n": 1}'
         assert seen({"content": [diff("/a")]}).output == "changed /a"
 
     def test_is_what_a_command_printed_where_that_is_told(self) -> None:
-        """The text beside it may be what the request showed: a description of the command."""
+        """The output of a command replaces the text beside it, which may only be a description."""
         text = {"type": "content", "content": {"type": "text", "text": "Look for zzz"}}
         printed = told({"stdout": "", "stderr": "none found"})
         assert seen({"content": [text]}, printed, {"status": "completed"}).output == "none found"
 
     def test_is_shortened(self) -> None:
-        """No call fills the journal."""
+        """A long output is cut before it is recorded."""
         assert len(seen({"rawOutput": "x" * 1_000_000}).output) < 300_000
 
 
 def told(response: object) -> dict[str, object]:
-    """As the adapter of Claude Code (claude-agent-acp 0.100.0) passes on what a tool gave."""
+    """Return a tool's response as Claude Code's adapter (claude-agent-acp 0.100.0) passes it on."""
     return {"_meta": {"claudeCode": {"toolName": "Bash", "toolResponse": response}}}
 
 
@@ -217,7 +217,7 @@ class TestEnd:
         ],
     )
     def test_is_told_apart(self, said: dict[str, object], goes_on: bool, failed: bool) -> None:
-        """What has only begun, or did not do its work, is reported as completed all the same."""
+        """Background work and failures are recognized although the agent reports "completed"."""
         call = seen(said, {"status": "completed"})
         assert (call.in_background, call.failed) == (goes_on, failed)
 
@@ -235,7 +235,7 @@ class TestResult:
         ],
     )
     def test_shows_that_a_command_did_its_work(self, said: dict[str, object], unproved: bool) -> None:
-        """A command of which only its end is told may have failed; of other calls that is believed."""
+        """A command with no output and no exit code is unproved; calls of other kinds are not."""
         assert seen({"kind": "execute"}, said).outcome_unknown == unproved
 
     @pytest.mark.parametrize(
@@ -250,13 +250,13 @@ class TestResult:
         ],
     )
     def test_has_failed_by_its_exit_code(self, raw: object, failed: bool) -> None:
-        """Only a number other than 0 is a failure that nobody has to interpret."""
+        """Only an exit code other than 0 marks a call as failed."""
         assert seen({"rawOutput": raw}).failed == failed
 
 
 class TestId:
     def test_is_new_for_each_request(self) -> None:
-        """The gate never takes two requests about a call for one."""
+        """Each request about a call has its own id at the gate."""
         call = seen({})
         call.merge(ToolCallProgress(tool_call_id="c1", session_update="tool_call_update"))
         assert [call.submit()[0].call_id for _ in range(3)] == ["c1", "c1#2", "c1#3"]

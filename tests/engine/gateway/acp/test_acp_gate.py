@@ -1,4 +1,7 @@
-"""The gate before an ACP agent: what it asks for, and what it runs without asking. All parts are real."""
+"""The gate before an ACP agent: the calls it requests, and those it runs without a request.
+
+All parts are real.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ def text(said: str) -> dict:
 
 class TestPermission:
     async def test_is_given_once_where_the_nets_allow(self, world: World) -> None:
-        """What the nets allow is answered with the option that holds once, and its result recorded."""
+        """An allowed call is answered with the option that applies once, and its result is recorded."""
         await world.start()
         state = await world.turn(["ask", call("c1", command="./test")])
         assert world.done("chosen") == ["yes"]
@@ -29,7 +32,7 @@ class TestPermission:
         await world.check_fold()
 
     async def test_is_refused_where_the_nets_block(self, world: World) -> None:
-        """What the nets block is rejected once, and the agent does not run it."""
+        """A blocked call is rejected once, and the agent does not run it."""
         await world.start()
         await world.turn(["ask", call("c1", "delete", path="/srv/x")])
         assert (world.done("chosen"), world.done("ran")) == (["no"], [])
@@ -38,14 +41,14 @@ class TestPermission:
         assert await world.notes() == []
 
     async def test_follows_what_has_run(self, world: World) -> None:
-        """Nets hear of results: a deploy is blocked before a test has passed, and allowed after it."""
+        """A deploy is blocked before a test has passed and allowed afterwards."""
         await world.start()
         deploy, test = call("d", command="./deploy"), call("t", command="./test")
         await world.turn(["ask", deploy], ["ask", test], ["ask", {**deploy, "toolCallId": "d2"}])
         assert world.done("chosen") == ["no", "yes", "yes"]
 
     async def test_opens_nothing_while_the_work_goes_on(self, world: World) -> None:
-        """A test in the background has not passed when its call is over; the turn's end closes it."""
+        """A background test does not count as passed; the end of the turn closes it as unknown."""
         await world.start()
         test = call("t", command="./test", run_in_background=True)
         state = await world.turn(["ask", test], ["ask", call("d", command="./deploy")])
@@ -57,7 +60,7 @@ class TestPermission:
     @pytest.mark.variants
     @pytest.mark.parametrize(("approved", "chosen"), [(True, "yes"), (False, "no")])
     async def test_waits_for_the_operator(self, world: World, approved: bool, chosen: str) -> None:
-        """Where the nets ask, the request is in the queue, and the operator's answer is the agent's."""
+        """A call that requires approval is queued, and the agent gets the operator's decision."""
         await world.start()
         await world.tell(["say", "I need a page."], ["ask", call("c1", "fetch", url="https://a.example")])
         request = await world.question()
@@ -73,7 +76,7 @@ class TestPermission:
 
     @pytest.mark.slow
     async def test_cannot_be_given_for_another_input(self, world: World) -> None:
-        """An edit is refused with the reason and decides nothing: the request can still be answered."""
+        """An edit is refused with a reason, and the request stays open for another decision."""
         await world.start()
         await world.tell(["ask", call("c1", "fetch", url="https://a.example")])
         request = await world.question()
@@ -90,7 +93,7 @@ class TestPermission:
 
     @pytest.mark.slow
     async def test_is_judged_anew_each_time(self, world: World) -> None:
-        """A request about the same call is another question: one answer never covers two runs."""
+        """Each request about the same call is judged again: one answer never covers two runs."""
         await world.start(rules="limit execute to 1 per session")
         await world.turn(["ask", call("c1", command="ls")], ["ask", call("c1", command="ls")])
         assert world.done("chosen") == ["yes", "no"]
@@ -106,7 +109,7 @@ class TestPermission:
         ],
     )
     async def test_is_refused_unless_it_can_hold_once(self, world: World, options: list) -> None:
-        """No option is chosen after which the agent would not ask again, or that is ambiguous."""
+        """A call is refused if every option to allow it is lasting or ambiguous."""
         await world.start()
         await world.turn(["ask", call("c1", command="ls"), options])
         assert (world.done("chosen"), world.done("ran")) == (["no"], [])
@@ -115,7 +118,7 @@ class TestPermission:
 
     @pytest.mark.slow
     async def test_without_a_way_to_reject_is_cancelled(self, world: World) -> None:
-        """A block is told as cancelled when only lasting refusals are offered."""
+        """A block is answered with "cancelled" if the agent offers only lasting refusals."""
         await world.start()
         await world.turn(
             ["ask", call("c1", "delete"), [("yes", "allow_once"), ("never", "reject_always")]]
@@ -124,7 +127,7 @@ class TestPermission:
 
     @pytest.mark.slow
     async def test_asked_for_twice_at_once_is_given_once(self, world: World) -> None:
-        """Of two requests about one call that wait together the later one decides."""
+        """If two requests about one call are both approved, only the later one is allowed."""
         await world.start()
         await world.tell(["ask_twice", call("c1", "fetch")])
         await world.until(lambda: len(world.asked()) == 2)
@@ -138,7 +141,7 @@ class TestPermission:
 
     @pytest.mark.slow
     async def test_in_shadow_mode_is_given(self, world: World) -> None:
-        """Shadow mode lets everything run, and records what it would have blocked."""
+        """Shadow mode allows every call, and records the block that would have applied."""
         await world.start(mode="shadow")
         await world.turn(["ask", call("c1", "delete", path="x")])
         assert world.done("chosen") == ["yes"]
@@ -147,7 +150,7 @@ class TestPermission:
 
     @pytest.mark.slow
     async def test_shows_the_change_of_an_edit(self, world: World) -> None:
-        """Without a raw input the nets and the operator get path, title and change of the call."""
+        """A call without a raw input shows its path, title and change to the nets and the operator."""
         await world.start(
             rules='block edit when input.path contains "/etc"\nrequire human-approval before edit'
         )
@@ -163,7 +166,7 @@ class TestPermission:
 
 
 def runs(call_id: str, command: str, **result: object) -> list[list]:
-    """The agent asks about a command, and reports it as completed with `result`."""
+    """Return the steps of an agent that requests a command and reports it as completed with `result`."""
     asked = {**call(call_id, command=command), "status": "pending", "content": []}
     return [
         ["request", "session/request_permission", asks(asked)],
@@ -175,7 +178,7 @@ class TestCompleted:
     @pytest.mark.variants
     @pytest.mark.parametrize("result", [{}, {"content": []}, {"content": [text(" ")]}])
     async def test_is_no_success_where_nothing_is_told(self, world: World, result: dict) -> None:
-        """Gemini CLI (0.61) reports each command so, also one that failed: a test unlocks nothing."""
+        """A command without output has an unknown outcome; Gemini CLI (0.61) never reports output."""
         await world.start()
         state = await world.turn(*runs("t", "./test", **result), ["ask", call("d", command="./deploy")])
         assert world.done("chosen") == ["no"]
@@ -187,7 +190,7 @@ class TestCompleted:
 
     @pytest.mark.slow
     async def test_is_none_for_what_was_not_asked_about(self, world: World) -> None:
-        """A command that ran unasked is no more a success, nor is what announced it its output."""
+        """An announced description is not the output of a command that ran without a request."""
         await world.start()
         announced = begun("t", "execute", command="./test")
         announced[1]["content"] = [text("Runs the tests")]
@@ -207,7 +210,7 @@ class TestCompleted:
         ],
     )
     async def test_is_a_success_where_its_result_is_told(self, world: World, result: dict) -> None:
-        """Output or an exit code, be they empty, show that the agent tells how commands end."""
+        """Output or an exit code, even if empty, makes a completed command a success."""
         await world.start()
         await world.turn(*runs("t", "./test", **result), ["ask", call("d", command="./deploy")])
         assert world.done("chosen") == ["yes"]
@@ -215,7 +218,7 @@ class TestCompleted:
 
     @pytest.mark.slow
     async def test_is_a_success_where_its_output_came_before(self, world: World) -> None:
-        """What a command prints while it runs is told before its end, and not again with it."""
+        """Output that the agent reports before the end of a command counts as its result."""
         await world.start()
         asked, ended = runs("t", "./test")
         printed = report("t", "in_progress", content=[text("3 passed")])
@@ -224,7 +227,7 @@ class TestCompleted:
 
     @pytest.mark.slow
     async def test_is_a_failure_by_its_exit_code(self, world: World) -> None:
-        """A command that ended with 1 has failed, whatever its call is reported as."""
+        """A command with exit code 1 has failed, although its call is reported as completed."""
         await world.start()
         result = {"rawOutput": {"exit_code": 1, "stdout": "2 failed"}}
         state = await world.turn(*runs("t", "./test", **result), ["ask", call("d", command="./deploy")])
@@ -233,14 +236,14 @@ class TestCompleted:
 
     @pytest.mark.slow
     async def test_is_said_once_and_where_a_rule_waits(self, world: World) -> None:
-        """The transcript says why of the first such command and of each test, and not of every other."""
+        """The transcript explains the first unproved command and each unproved test, but no other."""
         await world.start()
         quiet = [step for i in range(3) for step in runs(f"l{i}", "ls")]
         await world.turn(*quiet, *runs("t", "./test"), *runs("m", "ls"))
         assert len(await world.notes()) == 2
 
     async def test_of_other_kinds_is_a_success(self, world: World) -> None:
-        """What is read or edited is often reported without anything more."""
+        """A read without any output counts as a success."""
         await world.start()
         await world.turn(begun("r", "read", path="a"), report("r", "completed"))
         [result] = await world.events(CallResult)
@@ -249,7 +252,7 @@ class TestCompleted:
 
 class TestCallsWithoutQuestion:
     async def test_that_are_allowed_are_known_to_the_nets(self, world: World) -> None:
-        """A test that ran unasked is recorded with its result and unlocks the deploy."""
+        """A test that ran without a request is recorded with its result and unlocks the deploy."""
         await world.start()
         await world.turn(
             begun("t", "execute", command="./test"),
@@ -265,7 +268,7 @@ class TestCallsWithoutQuestion:
         ("kind", "would"), [("delete", "blocked it"), ("fetch", "required approval")]
     )
     async def test_that_are_not_allowed_end_the_turn(self, world: World, kind: str, would: str) -> None:
-        """What nobody allowed is said in the transcript, the agent interrupted, the queue left alone."""
+        """An unpermitted call is noted in the transcript and interrupts the agent, without a request."""
         await world.start()
         state = await world.turn(begun("c1", kind, url="x"), ["until_cancelled"])
         [note] = await world.notes()
@@ -278,7 +281,7 @@ class TestCallsWithoutQuestion:
         assert state.status == "idle"
 
     async def test_are_only_noted_when_told_so(self, world: World) -> None:
-        """With `note` the transcript says it and the turn goes on."""
+        """With `note`, the transcript contains the call and the turn continues."""
         await world.start(unasked="note")
         state = await world.turn(begun("c1", "delete"), ["say", "and on I go"])
         [note] = await world.notes()
@@ -286,7 +289,7 @@ class TestCallsWithoutQuestion:
         assert state.transcript[-1].text == "and on I go"
 
     async def test_that_run_although_refused_are_said(self, world: World) -> None:
-        """An agent that runs what was blocked is caught by its own report."""
+        """An agent that runs a blocked call is detected by its own report."""
         await world.start()
         await world.turn(
             ["request", "session/request_permission", asks(call("c1", "delete"))],
@@ -297,7 +300,7 @@ class TestCallsWithoutQuestion:
         assert "runs although it was refused" in note
 
     async def test_with_another_input_than_allowed_are_said(self, world: World) -> None:
-        """A call that was allowed with one input and runs with another is no allowed call."""
+        """A call that runs with an input other than the allowed one is noted."""
         await world.start()
         await world.turn(
             ["request", "session/request_permission", asks(call("c1", command="ls"))],
@@ -308,7 +311,7 @@ class TestCallsWithoutQuestion:
         assert "another input" in note
 
     async def test_in_shadow_mode_are_recorded(self, world: World) -> None:
-        """Shadow mode records what would have been and interrupts nobody."""
+        """Shadow mode records the decision that would have applied and does not interrupt the agent."""
         await world.start(mode="shadow")
         await world.turn(begun("c1", "delete"), report("c1", "completed"), ["say", "done"])
         [decided] = await world.events(CallDecided)
@@ -318,7 +321,7 @@ class TestCallsWithoutQuestion:
 
 class TestFeedback:
     def test_has_no_field_in_the_protocol(self) -> None:
-        """A refusal's reason stands in `_meta`; where this fails the protocol may have a field for it."""
+        """A refusal's reason is in `_meta`; if this fails, the protocol may have a field for it."""
         outcome = {name for kind in (AllowedOutcome, DeniedOutcome) for name in kind.model_fields}
         assert outcome == {"outcome", "option_id", "field_meta"}
         assert set(RequestPermissionResponse.model_fields) == {"outcome", "field_meta"}

@@ -1,4 +1,4 @@
-"""What an ACP agent thinks, and what is to do where it wants to be logged in first."""
+"""Thoughts of an ACP agent, and the instructions for an agent that requires a login."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def thinks(text: str) -> list[object]:
 
 class TestThoughts:
     async def test_stand_where_they_were_thought(self, world: World) -> None:
-        """What the agent thinks is one entry, before and after what it says, and marked as what it is."""
+        """Consecutive thoughts form one entry, marked as a thought, in order with the messages."""
         await world.start()
         state = await world.turn(
             thinks("First "),
@@ -68,7 +68,7 @@ class TestThoughts:
         await world.check_fold()
 
     async def test_that_are_empty(self, world: World) -> None:
-        """Thoughts without a word are none."""
+        """A thought that is only blank adds no entry."""
         await world.start()
         state = await world.turn(thinks(" \n"), ["say", "hello"])
         assert [e.text for e in state.transcript if e.kind == "assistant"] == ["hello"]
@@ -76,11 +76,11 @@ class TestThoughts:
 
 class TestLogin:
     def test_without_a_way(self) -> None:
-        """An agent that offers nothing is logged in where it runs by itself."""
+        """The instructions for an agent without login methods name its own program."""
         assert "Start its own program" in login_instructions((), COMMAND)
 
     def test_each_way(self) -> None:
-        """Variables, a command and the agent's own program: each is what to do."""
+        """The instructions cover environment variables, a command and the agent's own program."""
         told = login_instructions(
             (
                 EnvVarAuthMethod(
@@ -106,7 +106,7 @@ class TestLogin:
         ]
 
     def test_long_words(self) -> None:
-        """Of what an agent says much is left out, and it cannot pretend to be another line."""
+        """A long login method is cut, and its line breaks do not add a line."""
         told = login_instructions(
             (AuthMethodAgent(id="a", name="x\n- Run: rm -rf /" + "y" * 5000),), COMMAND
         )
@@ -114,7 +114,7 @@ class TestLogin:
         assert len(told) < 500
 
     async def test_by_itself(self, world: World) -> None:
-        """An agent with one way that needs no input is told to log in, and then begins its session."""
+        """An agent with one login method that needs no input is authenticated and opens its session."""
         offered = '[{"id": "a", "name": "Account"}]'
         agent = AcpAgent(world.hub, [sys.executable, "-c", OPENS, offered], world.directory)
         session = await agent.open(SessionConfig({}))
@@ -129,14 +129,14 @@ class TestLogin:
         ],
     )
     async def test_that_needs_a_person(self, world: World, offered: str) -> None:
-        """Where there is a choice, or something to fill in, nothing is tried; the error says the ways."""
+        """If a login needs a choice or an input, none is attempted; the error lists the methods."""
         agent = AcpAgent(world.hub, [sys.executable, "-c", OPENS, offered], world.directory)
         with pytest.raises(AcpError, match="requires a login first"):
             await agent.open(SessionConfig({}))
 
     @pytest.mark.slow
     async def test_of_a_real_agent(self, world: World) -> None:
-        """What the agent offered when it was met is in the error of the session that it refused."""
+        """The error about the refused session contains the login methods that the agent offered."""
         offered = '[{"id": "a", "name": "Account", "description": "In the browser"}]'
         agent = AcpAgent(world.hub, [sys.executable, "-c", SHUT, offered], world.directory)
         with pytest.raises(AcpError, match=r"It offers:\n- Account: In the browser\."):

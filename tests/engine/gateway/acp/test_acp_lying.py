@@ -1,4 +1,7 @@
-"""An ACP agent that says one thing and does another: what its calls are held to. All parts are real."""
+"""An ACP agent whose behaviour differs from its reports, and how its calls are judged.
+
+All parts are real.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ def diff(path: str, new: str, old: str | None = "old") -> dict:
 
 
 def answers(world: World) -> list[object]:
-    """The options that its requests were answered with, one for each."""
+    """Return the options with which the agent's requests were answered, one for each request."""
     return [each["outcome"].get("optionId", "cancelled") for each in world.done("answer")]
 
 
@@ -68,7 +71,7 @@ class TestChangedAfterApproval:
     async def test_fails_and_ends_the_turn(
         self, world: World, what: str, approved: dict, changed: dict
     ) -> None:
-        """Whatever an update changes of a call that was allowed, the call has failed, its turn ends."""
+        """A call that an update changes after it was allowed has failed, and its turn ends."""
         await world.start(rules="block fetch")
         state = await world.turn(asked(**approved), update(**changed), ["until_cancelled"])
         assert answers(world) == ["yes"]
@@ -83,7 +86,7 @@ class TestChangedAfterApproval:
 
     @pytest.mark.slow
     async def test_unlocks_nothing(self, world: World) -> None:
-        """A test that became another command has not passed, whatever the agent reports of it."""
+        """A test that became another command does not count as passed."""
         await world.start(unasked="note")
         await world.turn(
             asked(kind="execute", title="tests", rawInput={"command": "./test"}),
@@ -95,7 +98,7 @@ class TestChangedAfterApproval:
         assert len(await world.notes()) == 1
 
     async def test_is_said_after_its_end_too(self, world: World) -> None:
-        """An update of a call that has ended is no place to say what really ran."""
+        """A change in an update after the call's end is noted, too."""
         await world.start(rules="block fetch", unasked="note")
         end = report("c1", "completed", rawOutput="done")
         await world.turn(asked(**LS), end, update(rawInput=RM), update(rawInput=RM))
@@ -103,7 +106,7 @@ class TestChangedAfterApproval:
         assert "runs with another input" in note
 
     async def test_is_said_of_calls_that_were_not_asked_about(self, world: World) -> None:
-        """What the nets allowed when it was reported is held to that."""
+        """A change of a call that ran without a request is noted, too."""
         await world.start(rules="block delete", unasked="note")
         await world.turn(begun("c1", "execute", command="ls"), update(kind="delete"))
         [note] = await world.notes()
@@ -134,7 +137,7 @@ class TestChangedAfterApproval:
         ids=["hunks of Claude Code", "the file of Gemini CLI", "what was found", "another title"],
     )
     async def test_is_not_what_its_result_says(self, world: World, approved: dict, later: dict) -> None:
-        """What honest agents tell of a call when it has run changes nothing of it."""
+        """Details that an honest agent adds to a call after it ran do not count as a change."""
         await world.start(rules="block fetch")
         await world.turn(asked(**approved), update(**later))
         assert answers(world) == ["yes"]
@@ -143,7 +146,7 @@ class TestChangedAfterApproval:
 
 class TestChangedWhileItWaits:
     async def test_is_withdrawn(self, world: World) -> None:
-        """A person decides on what is shown: a call that has become another one is not asked about."""
+        """A call that changes before its request is judged is refused."""
         await world.start(rules="require human-approval before execute", unasked="note")
         message = {"jsonrpc": "2.0", "id": 7, "method": "session/request_permission"}
         ask = {**message, "params": asks({"toolCallId": "c1", **LS})}
@@ -156,7 +159,7 @@ class TestChangedWhileItWaits:
 
     @pytest.mark.slow
     async def test_is_not_allowed_by_who_was_asked(self, world: World) -> None:
-        """The request that a person has in front of them is withdrawn, with what was changed."""
+        """The open request of a call that changes is withdrawn with the reason."""
         await world.start(rules="require human-approval before execute")
         await world.tell(["ask", {"toolCallId": "c1", **LS}])
         request = await world.question()
@@ -186,7 +189,7 @@ class TestExecuted:
         ],
     )
     async def test_is_what_the_raw_input_says(self, world: World, raw: object) -> None:
-        """The title of a call is no command where its tool gets one, in whatever form."""
+        """Rules read the command from the raw input in any form, not from the title."""
         await world.start(rules=SHELL)
         await world.turn(asked(kind="execute", title="ls", rawInput=raw))
         assert answers(world) == ["no"]
@@ -206,7 +209,7 @@ class TestExecuted:
         ],
     )
     async def test_is_asked_about_where_it_cannot_be_told(self, world: World, raw: object) -> None:
-        """A person decides where the raw input may hold a command that rules do not see."""
+        """A raw input that may hold a hidden command requires an approval."""
         await world.start(rules=SHELL)
         await world.tell(asked(kind="execute", title="ls", rawInput=raw))
         request = await world.question()
@@ -224,7 +227,7 @@ class TestExecuted:
         ids=["of Claude Code", "of Codex"],
     )
     async def test_can_be_told_of_honest_agents(self, world: World, raw: dict) -> None:
-        """What is said beside a command for people leaves it one."""
+        """Descriptions and other honest fields beside a command do not make the call unclear."""
         await world.start(rules=SHELL)
         await world.turn(asked(kind="execute", title="ls", rawInput=raw))
         assert answers(world) == ["yes"]
@@ -233,7 +236,7 @@ class TestExecuted:
 class TestUnknownKind:
     @pytest.mark.parametrize("kind", ["launch_missiles", "Delete", "unclear", ["delete"]])
     async def test_is_unclear(self, world: World, kind: object) -> None:
-        """A kind that the protocol does not have makes a call unclear."""
+        """A kind that the protocol does not define makes a call unclear."""
         await world.start(rules="block unclear")
         await world.turn(asked(kind=kind, title="ls"))
         assert answers(world) == ["no"]
@@ -241,7 +244,7 @@ class TestUnknownKind:
         assert (decided.tool, decided.outcome) == ("unclear", "block")
 
     async def test_is_so_in_reports(self, world: World) -> None:
-        """What runs without having been asked about is judged under that name, too."""
+        """A call of unknown kind that runs without a request is judged as unclear, too."""
         await world.start(rules="block unclear", unasked="note")
         said = {"sessionId": "s1", "update": begun("c1", "launch_missiles")[1]}
         message = {"jsonrpc": "2.0", "method": "session/update", "params": said}
@@ -252,7 +255,7 @@ class TestUnknownKind:
     @pytest.mark.variants
     @pytest.mark.parametrize("rules", ["block other", "require test before other"])
     async def test_is_held_to_the_rules_on_other(self, world: World, rules: str) -> None:
-        """What is blocked without a kind is blocked under an invented one, and nothing is left open."""
+        """A rule on `other` blocks a call of an invented kind, and the call is closed."""
         await world.start(rules=rules)
         await world.turn(asked(kind="launch_missiles", title="ls"))
         assert answers(world) == ["no"]
@@ -267,7 +270,7 @@ class TestUnknownKind:
 
     @pytest.mark.slow
     async def test_is_held_to_the_kind_it_had(self, world: World) -> None:
-        """A kind that the protocol does not have takes no call out of the rules on the one before."""
+        """An invented kind does not exempt a call from the rules on its earlier kind."""
         await world.start(rules="block execute")
         running = begun("c1", "execute", "pending", command="rm -rf /")
         await world.turn(running, asked(kind="launch_missiles"))
@@ -276,7 +279,7 @@ class TestUnknownKind:
 
     @pytest.mark.slow
     async def test_uses_up_both_limits(self, world: World) -> None:
-        """A call of unknown kind counts wherever it may be one of those that are limited."""
+        """A call of unknown kind counts towards the limits of both `unclear` and `other`."""
         await world.start(rules="limit other to 2 per session\nlimit unclear to 1 per session")
         odd = {"kind": "launch_missiles", "title": "ls"}
         await world.turn(asked(**odd), asked(**odd), asked(kind="other"), asked(kind="other"))
@@ -284,7 +287,7 @@ class TestUnknownKind:
 
     @pytest.mark.slow
     async def test_needs_each_approval(self, world: World) -> None:
-        """One answer lets nothing pass that rules on both names ask about."""
+        """A call of unknown kind needs one approval for each name that requires one."""
         both = "require human-approval before other\nrequire human-approval before unclear"
         await world.start(rules=both)
         await world.tell(asked(kind="launch_missiles", title="ls"))
@@ -299,7 +302,7 @@ class TestUnknownKind:
 
     @pytest.mark.slow
     async def test_opens_nothing(self, world: World) -> None:
-        """The success of a call of unknown kind is none of the kind it may have."""
+        """The success of a call of unknown kind does not count as a success of `other`."""
         await world.start(rules="require other before delete")
         await world.turn(
             asked(kind="launch_missiles", title="ls"),
@@ -311,7 +314,7 @@ class TestUnknownKind:
     @pytest.mark.slow
     @pytest.mark.parametrize("rules", ["block other", "require human-approval before other"])
     async def test_is_held_so_in_reports(self, world: World, rules: str) -> None:
-        """What runs under an invented kind is judged by the rules on `other`, too."""
+        """A call of an invented kind that runs without a request is judged as `other`, too."""
         await world.start(rules=rules, unasked="note")
         said = {"sessionId": "s1", "update": begun("c1", "launch_missiles")[1]}
         await world.turn(
@@ -325,7 +328,7 @@ class TestUnknownKind:
 class TestAnswer:
     @pytest.mark.slow
     async def test_is_given_once(self, world: World) -> None:
-        """Under `limit execute to 1` one approval answers one request, however often an id is used."""
+        """With `limit execute to 1`, three requests under one id get one permission."""
         await world.start(rules="limit execute to 1 per session")
         await world.turn(*[asked(**LS)] * 3)
         assert answers(world) == ["yes", "no", "no"]
@@ -333,7 +336,7 @@ class TestAnswer:
 
     @pytest.mark.slow
     async def test_of_a_call_that_runs_is_given_once(self, world: World) -> None:
-        """What the nets allowed when it was reported is asked about once without being another call."""
+        """A call that runs without a request can be requested once without counting as another call."""
         await world.start(rules="limit execute to 1 per session")
         running = begun("c1", "execute", command="ls")
         about = call("c1", command="ls")
@@ -342,7 +345,7 @@ class TestAnswer:
 
     @pytest.mark.slow
     async def test_is_not_repeated_under_the_id_of_another_call(self, world: World) -> None:
-        """An agent that names its call as the record names the second request of another gets nothing."""
+        """A call id that equals the record's name of another call's request gets no permission."""
         await world.start(rules="limit execute to 2 per session")
         foreign = ["request", "session/request_permission", asks({"toolCallId": "c1#2", **LS})]
         await world.turn(asked(**LS), asked(**LS), foreign, foreign)
@@ -353,10 +356,10 @@ END = update(status="completed", rawOutput="done")
 
 
 class TestAfterItsEnd:
-    """A call that is said to run after it was said to have ended."""
+    """A call that is reported as running after it was reported as ended."""
 
     async def test_uses_no_permission_twice(self, world: World) -> None:
-        """One that had its answer and its end is judged anew when it runs again."""
+        """A call that ended is judged again when it is reported as running."""
         await world.start(rules="limit execute to 1 per session", unasked="note")
         await world.turn(asked(**LS), END, update(status="in_progress"), END)
         assert len(await world.events(CallResult)) == 1
@@ -365,7 +368,7 @@ class TestAfterItsEnd:
 
     @pytest.mark.slow
     async def test_is_recorded_where_the_nets_allow_it(self, world: World) -> None:
-        """What runs again with the nets' permission is a call of its own in the record."""
+        """A second run that the nets allow is recorded as a separate call."""
         await world.start(rules="limit execute to 2 per session", unasked="note")
         await world.turn(asked(**LS), END, update(status="in_progress"), END, END)
         assert [each.call_id for each in await world.events(CallDecided)] == ["c1", "c1#2"]
@@ -375,7 +378,7 @@ class TestAfterItsEnd:
     @pytest.mark.slow
     @pytest.mark.parametrize("first", [asked(**LS), begun("c1", "execute", "failed", command="ls")])
     async def test_did_not_fail(self, world: World, first: list) -> None:
-        """A failure, told first, hides from nobody that what is blocked has run; it is said once."""
+        """A call reported as failed and then as completed is noted once as a blocked call that ran."""
         await world.start(rules="block execute", unasked="note")
         await world.turn(first, update(status="failed"), END, END)
         notes = [note for note in await world.notes() if "runs" in note]

@@ -1,4 +1,4 @@
-"""A recorded session of an ACP agent goes on, in the agent and at the gate."""
+"""Resuming a recorded session of an ACP agent, in the agent and at the gate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .acp_world import AGENT, RULES, World, agents_python, call
 
 
 async def goes_on(world: World, *able: str) -> None:
-    """End the session, and go on with it in another process that is `able` to."""
+    """End the session and resume it in another process with the given capabilities."""
     await world.hub.close_session(world.session, "mia")
     agent = AcpAgent(world.hub, [*agents_python(), str(AGENT), *able], world.directory)
     rules = compile_rules(RULES).registry
@@ -30,7 +30,7 @@ class TestGoingOn:
     async def test_in_the_agent_and_at_the_gate(
         self, world: World, able: tuple[str, ...], asked: str
     ) -> None:
-        """It is told the id that it knows, what it says again is not recorded again, and nets go on."""
+        """The agent gets its session id, repeated output is not recorded, and the nets keep state."""
         await world.start()
         deploy = ["ask", call("c1", command="./deploy")]
         await world.turn(["ask", call("t1", command="./test")], ["say", "tested"])
@@ -47,7 +47,7 @@ class TestGoingOn:
 
     @pytest.mark.slow
     async def test_again(self, world: World) -> None:
-        """A session that has gone on goes on once more; an id of an old call is none of a new one."""
+        """A session can be resumed twice, and a used call id is judged as a new call."""
         await world.start()
         for _ in range(2):
             await world.turn(["ask", call("t1", command="./test")])
@@ -57,15 +57,15 @@ class TestGoingOn:
 
     @pytest.mark.slow
     async def test_of_an_agent_that_cannot(self, world: World) -> None:
-        """An agent that offers neither says so, its program is ended, and nothing is recorded."""
+        """An agent that can neither resume nor load reports an error, and nothing is recorded."""
         await world.start()
         before = len(await world.hub.recorded(world.session))
         with pytest.raises(AcpError, match="neither session/resume nor session/load"):
             await goes_on(world)
-        assert len(await world.hub.recorded(world.session)) == before + 1  # its end
+        assert len(await world.hub.recorded(world.session)) == before + 1  # the session's end
 
     async def test_of_another_sort(self, world: World) -> None:
-        """A session that is no such agent's is none to go on with."""
+        """The session of an agent that does not use ACP cannot be resumed."""
         agent = ExternalAgent(name="bot")
         world.session = await world.hub.open_external(agent, SessionConfig({}, by="mia"))
         with pytest.raises(AcpError, match="not that of an agent that speaks this protocol"):

@@ -1,4 +1,4 @@
-"""An example of what every method takes and gives."""
+"""Examples of the parameters of every method."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents elsewhere at a server: judged, asked about, blocked; and what a lost connection changes."""
+"""Remote agents at a server: judged, requested and blocked calls, and lost connections."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..served import Served, served, until
 
 
 async def waiting(served: Served) -> str:
-    """The id of the request that waits, once there is one."""
+    """Return the id of the waiting request as soon as there is one."""
     return (await until(served.hub.approvals))[0].id
 
 
@@ -31,7 +31,7 @@ def passing() -> str:
 
 class TestGating:
     async def test_three_lines(self, tmp_path: Path) -> None:
-        """A callable runs once the rules and a person allow it, and is told why when they do not."""
+        """A function runs once the rules and an operator allow it; a block raises the reason."""
         ran: list[str] = []
 
         async def deploy(env: str) -> str:
@@ -53,7 +53,7 @@ class TestGating:
             assert ran == ["prod"]
 
     async def test_denied(self, tmp_path: Path) -> None:
-        """The reason of whoever denied reaches the caller; nothing runs."""
+        """The operator's reason for a denial reaches the caller."""
         async with (
             served(tmp_path, rules="require human-approval before deploy") as server,
             server.agent_client() as interlock,
@@ -67,7 +67,7 @@ class TestGating:
 
     @pytest.mark.slow
     async def test_edited_input_runs(self, tmp_path: Path) -> None:
-        """What a person made of the input is what the function gets."""
+        """The function gets the input as the operator edited it."""
         got: list[object] = []
 
         async def deploy(env: str, dry: bool = False) -> None:
@@ -84,7 +84,7 @@ class TestGating:
         assert got == [("staging", True)]
 
     async def test_failure_is_told(self, tmp_path: Path) -> None:
-        """A function that fails gives nothing back to the nets: what required it stays closed."""
+        """A function that raises does not fulfil the rule that requires its success."""
 
         def test() -> None:
             raise RuntimeError("3 failed")
@@ -99,7 +99,7 @@ class TestGating:
             assert (await gate.call("deploy", {})).outcome == "block"
 
     async def test_a_model_s_tool_calls(self, tmp_path: Path) -> None:
-        """Entries of an OpenAI answer are run or refused, and the model reads which."""
+        """Entries of an OpenAI answer run or are refused, and the model reads the outcome of each."""
 
         def call(number: int, name: str, arguments: str) -> dict[str, object]:
             return {"id": f"c{number}", "function": {"name": name, "arguments": arguments}}
@@ -127,7 +127,7 @@ class TestGating:
         assert "no tool 'other'" in fourth
 
     async def test_what_cannot_be_shown_is_not_asked(self, tmp_path: Path) -> None:
-        """An argument that is no JSON cannot be approved, so the call is not made."""
+        """An argument that is not JSON raises an error, and no call is made."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as interlock,
@@ -142,7 +142,7 @@ class TestPlan:
     RULES = "require human-approval before plan\nrequire human-approval before deploy"
 
     async def test_approved(self, tmp_path: Path) -> None:
-        """The agent reads what its plan lets pass, and the record has that; its calls run."""
+        """The answer and the record contain the calls that the plan allows, and these calls run."""
         async with (
             served(tmp_path, rules=self.RULES) as server,
             server.agent_client() as interlock,
@@ -164,7 +164,7 @@ class TestPlan:
             assert (planned.status, planned.output) == ("done", answer.reason)
 
     async def test_denied(self, tmp_path: Path) -> None:
-        """A denied plan lets nothing pass."""
+        """A denied plan allows no call."""
         async with (
             served(tmp_path, rules=self.RULES) as server,
             server.agent_client() as interlock,
@@ -180,7 +180,7 @@ class TestPlan:
 
 class TestIdempotence:
     async def test_same_answer(self, tmp_path: Path) -> None:
-        """The same id asked again is answered from the record; another input under it is refused."""
+        """A repeated call id gets the recorded answer; with another input it is refused."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as interlock,
@@ -197,7 +197,7 @@ class TestIdempotence:
             assert (await gate.call("push", {})).outcome == "block"
 
     async def test_a_lost_connection(self, tmp_path: Path) -> None:
-        """Whoever comes back waits for the same person: one request, one decision."""
+        """An agent that reconnects waits for the same request, and the call is decided once."""
         async with (
             served(tmp_path, rules="require human-approval before deploy") as server,
             server.agent_client() as interlock,
@@ -216,7 +216,7 @@ class TestIdempotence:
             assert sum(isinstance(event.body, CallDecided) for event in events) == 1
 
     async def test_a_restarted_server(self, tmp_path: Path) -> None:
-        """After a restart the session goes on: its budget is spent, its question asked again."""
+        """The session continues after a restart: its budget stays spent and its request is open again."""
         rules = "require human-approval before deploy\nlimit push to 2 per session"
         async with served(tmp_path, rules=rules) as server:
             address = server.address
@@ -236,7 +236,7 @@ class TestIdempotence:
             await interlock.close()
 
     async def test_a_server_restarted_under_other_rules(self, tmp_path: Path) -> None:
-        """A call that waits while its session's rule is lost is told why its session cannot go on."""
+        """A waiting call gets the reason if the restarted server lacks a rule of its session."""
         rules = "require 2 human-approvals before deploy"
         async with served(tmp_path, rules=rules) as server:
             address = server.address
@@ -257,7 +257,7 @@ class TestIdempotence:
 
 class TestSessions:
     async def test_an_operator_ends_one(self, tmp_path: Path) -> None:
-        """The agent hears of it, and further calls are refused."""
+        """The agent is notified of the end, and further calls are refused."""
         async with served(tmp_path) as server, server.agent_client() as interlock:
             gate = await interlock.open("bot")
             await server.hub.close_session(gate.id, "ada")
@@ -266,7 +266,7 @@ class TestSessions:
                 await gate.call("ls", {})
 
     async def test_another_token_s(self, tmp_path: Path) -> None:
-        """Sessions of another token are as unknown as those that are not."""
+        """A session of another token is reported as unknown."""
         async with served(tmp_path) as server, server.agent_client() as mine:
             gate = await mine.open("bot", session="s-1")
             async with server.agent_client(server.other) as theirs:
@@ -281,7 +281,7 @@ class TestSessions:
                 assert refused.value.code == Code.UNKNOWN
 
     async def test_shadow_is_the_server_s_to_allow(self, tmp_path: Path) -> None:
-        """An agent cannot choose that nothing is blocked."""
+        """An agent cannot choose shadow mode itself."""
         async with served(tmp_path) as server, server.agent_client() as interlock:
             with pytest.raises(RequestFailedError) as refused:
                 await interlock.open("bot", mode="shadow")
@@ -289,7 +289,7 @@ class TestSessions:
 
     @pytest.mark.slow
     async def test_in_a_shadow_server(self, tmp_path: Path) -> None:
-        """Where the server only watches, calls are allowed and the answer says what would have been."""
+        """In shadow mode a call is allowed, and the answer contains the enforced outcome."""
         async with (
             served(tmp_path, mode="shadow") as server,
             server.agent_client() as interlock,
@@ -316,7 +316,7 @@ class TestSessions:
             assert await server.hub.approvals() == []
 
     async def test_over_a_unix_socket(self, tmp_path: Path) -> None:
-        """A path serves as well, for its owner only."""
+        """A server at a Unix socket works, and only the owner can access the socket."""
         path = tmp_path / "gate.sock"
         async with served(tmp_path, address=Address(path=path)) as server:
             assert path.stat().st_mode & 0o777 == 0o600

@@ -1,4 +1,4 @@
-"""Whether a person let a call run, as its agent is told."""
+"""The approval of a call by operators, as reported to its agent."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ require 2 human-approvals before release
 
 
 async def asked_about(server: Served, gate: AgentSession, *answers: bool, **how: object) -> CallAnswer:
-    """The answer to a call of `deploy` that people answer so, ada first."""
+    """Return the answer to a call that operators answer as given, ada first."""
     tool, people = ("deploy", "release")[len(answers) > 1], ("ada", "ben")
     call = asyncio.ensure_future(gate.call(tool, {"env": "prod"}, call_id="c1"))
     for who, approved in zip(people, answers, strict=False):
@@ -34,13 +34,13 @@ async def asked_about(server: Served, gate: AgentSession, *answers: bool, **how:
 
 class TestApproved:
     async def test_by_nobody(self, tmp_path: Path) -> None:
-        """A call that no rule asks about was approved by nobody."""
+        """A call that requires no approval has no approver."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             answer = await (await client.open("bot")).call("ls", {})
             assert (answer.outcome, answer.approved, answer.approved_by) == ("allow", False, ())
 
     async def test_by_a_person(self, tmp_path: Path) -> None:
-        """A person's approval comes with the answer, every time the call is asked again."""
+        """The answer names the approver, also when the call is repeated."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             gate = await client.open("bot")
             answer = await asked_about(server, gate, True)
@@ -51,25 +51,25 @@ class TestApproved:
             assert (here.approved, here.approved_by) == (True, ("ada",))
 
     async def test_by_two(self, tmp_path: Path) -> None:
-        """Where two have to approve, both are named in their order."""
+        """Two approvers are named in the order of their approvals."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             answer = await asked_about(server, await client.open("bot"), True, True)
             assert (answer.outcome, answer.approved_by) == ("allow", ("ada", "ben"))
 
     async def test_denied(self, tmp_path: Path) -> None:
-        """A denied call was approved by nobody."""
+        """A denied call has no approver."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             answer = await asked_about(server, await client.open("bot"), False)
             assert (answer.outcome, answer.approved, answer.approved_by) == ("block", False, ())
 
     async def test_edited(self, tmp_path: Path) -> None:
-        """An approval with another input is one, too."""
+        """An approval with an edited input counts as an approval."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             answer = await asked_about(server, await client.open("bot"), True, input={"env": "test"})
             assert (answer.approved, answer.edited, answer.input) == (True, True, {"env": "test"})
 
     async def test_a_grant(self, tmp_path: Path) -> None:
-        """What a grant lets pass nobody has seen: only the call it was given with is approved."""
+        """Only the call with which a grant was given has an approver; later calls have none."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             gate = await client.open("bot")
             first = await asked_about(
@@ -80,7 +80,7 @@ class TestApproved:
             assert (second.outcome, second.approved, second.approved_by) == ("allow", False, ())
 
     async def test_approved_and_then_denied(self, tmp_path: Path) -> None:
-        """Two nets ask; the first one's approval is none where the second is denied."""
+        """If two nets require approval and the second is denied, the answer names no approver."""
         rules = "require human-approval before deploy\nmap deploy.env prod as prod-deploy\n"
         rules += "require human-approval before prod-deploy"
         async with served(tmp_path, rules=rules) as server, server.agent_client() as client:
@@ -100,7 +100,7 @@ class TestApproved:
             assert (answer.outcome, answer.approved, answer.approved_by) == ("block", False, ())
 
     async def test_shadow(self, tmp_path: Path) -> None:
-        """In shadow mode nobody is asked, so nobody approves."""
+        """In shadow mode no approval is requested, so the call has no approver."""
         async with (
             served(tmp_path, rules=RULES, mode="shadow") as server,
             server.agent_client() as client,

@@ -1,4 +1,4 @@
-"""Clients whose server was away come back: under a new token, and past whoever listened meanwhile."""
+"""Clients that reconnect: with a rotated token, and although a stranger listened in the meantime."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def kept(path: Path, secret: str) -> None:
 class TestARotatedToken:
     @pytest.mark.slow
     async def test_of_a_console(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A console that had its token from its file reads that again, and is let in."""
+        """A console that read its token from a file reads it again and reconnects."""
         file = tmp_path / "operator.token"
         monkeypatch.setattr(console_module, "operator_token_file", lambda: file)
         monkeypatch.delenv("INTERLOCK_TOKEN", raising=False)
@@ -50,7 +50,7 @@ class TestARotatedToken:
 
     @pytest.mark.slow
     async def test_of_an_agent(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """So does an agent, whose session goes on; one that was given its token stays out."""
+        """An agent with a token file resumes its session; one with a token as an argument is refused."""
         file = tmp_path / "agent.token"
         monkeypatch.setattr(agent_module, "agent_token_file", lambda: file)
         monkeypatch.delenv("INTERLOCK_TOKEN", raising=False)
@@ -71,7 +71,7 @@ class TestARotatedToken:
 
 class TestAStrangerMeanwhile:
     async def test_is_waited_out(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Who listens while the server is away costs an agent that was in before nothing but time."""
+        """A stranger on the server's port delays a connected agent, but does not make it fail."""
         monkeypatch.setattr(link, "LONGEST_PAUSE", 0.05)
         async with served(tmp_path) as server:
             address, secret = server.address, server.agent
@@ -96,7 +96,7 @@ class TestAStrangerMeanwhile:
 
     @pytest.mark.slow
     async def test_is_no_server_to_begin_with(self, tmp_path: Path) -> None:
-        """An agent that never was in is told at once."""
+        """An agent that was never connected gets the refusal at once."""
         async with served(tmp_path) as server:
             url = server.url
             with pytest.raises(NotAdmittedError, match="not sent"):
@@ -107,7 +107,7 @@ class TestSeveralServers:
     async def test_past_one_that_answers_nothing(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Beside a server that takes a connection and is silent the next one is asked, and taken."""
+        """If a server accepts the connection and stays silent, the client connects to the next one."""
         monkeypatch.setattr(link, "GREETING", 3600.0)
         monkeypatch.setattr(link, "NEXT_SERVER", 0.05)
         left = asyncio.Event()
@@ -128,7 +128,7 @@ class TestSeveralServers:
             await agent.close()
 
     async def test_all_of_which_are_gone(self) -> None:
-        """Each is tried once, and the error is of one of them."""
+        """If all servers are unreachable, the error names the URL of one of them."""
         with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
             urls = [f"ws://127.0.0.1:{each.getsockname()[1]}" for each in (one, two)]
         agent = AgentClient(",".join(urls), "ilk_agent_some-token-of-an-agent", patience=0.0)
@@ -136,7 +136,7 @@ class TestSeveralServers:
             await agent.open("robin")
 
     async def test_one_that_does_not_admit(self, tmp_path: Path) -> None:
-        """A client that the first server does not admit is told, and no other one is asked."""
+        """If the first server refuses a client, the client gets the error and tries no other server."""
         async with served(tmp_path) as server:
             with socket.create_server(("127.0.0.1", 0)) as other:
                 other.setblocking(False)
@@ -149,7 +149,7 @@ class TestSeveralServers:
 
 class TestARequestThatCannotBeRead:
     async def test_is_not_waited_for(self, tmp_path: Path) -> None:
-        """A server that cannot say which request it could not read ends the wait for those under way."""
+        """An error without a request id ends the wait of the requests under way."""
         async with (
             served(tmp_path, rules="require human-approval before deploy\n") as server,
             server.agent_client() as client,
@@ -166,9 +166,9 @@ class TestARequestThatCannotBeRead:
 
 class TestAServerThatVanishes:
     async def test_is_noticed_by_the_system(self, tmp_path: Path) -> None:
-        """The system looks whether the other machine is there, and breaks the connection where it is not.
+        """The operating system checks a silent connection and breaks it if the server does not respond.
 
-        `tests/crash/test_network.py` has packets vanish.
+        `tests/crash/test_network.py` drops packets.
         """
         async with served(tmp_path) as server, server.console() as console:
             assert console.link._socket is not None

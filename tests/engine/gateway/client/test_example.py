@@ -1,4 +1,4 @@
-"""The example in TypeScript, run by Node against a server."""
+"""The TypeScript example, run by Node against a server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NEEDS = "runs TypeScript since Node 22.6: install a newer one from nodejs.org, o
 
 
 def node() -> list[str]:
-    """How to run a TypeScript file; skips where that is not possible."""
+    """Return the command that runs a TypeScript file; skip if Node is missing or too old."""
     program = os.environ.get("NODE") or shutil.which("node")
     if program is None:
         pytest.skip(f"there is no node here; the example {NEEDS}")
@@ -59,7 +59,7 @@ async def decide(server: Served, *, approved: bool) -> None:
 
 class TestTypeScript:
     async def test_allowed_and_denied(self, tmp_path: Path) -> None:
-        """It runs what was allowed and tells how it ended, and says why the rest was not."""
+        """The example runs and reports allowed calls, and prints the reason of every other one."""
         rules = "require test before deploy\nrequire human-approval before deploy"
         async with served(tmp_path, rules=rules) as server:
             running = await example(server.url, server.agent, "deploy")
@@ -77,7 +77,7 @@ class TestTypeScript:
             assert await server.hub.sessions() == []
 
     async def test_a_lost_connection_and_a_new_server(self, tmp_path: Path) -> None:
-        """It comes back, finds its session and waits for the same person."""
+        """The example reconnects, finds its session and waits for the same request."""
         rules = "require human-approval before deploy"
         async with proxy() as network:
             async with served(tmp_path, rules=rules, hosts=[network.name]) as server:

@@ -1,4 +1,4 @@
-"""What an approval is about, over real sockets: a server, an agent's client and operators' consoles."""
+"""The scope of an approval over real sockets: a server, an agent's client and operators' consoles."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ COMMANDS: dict[str, str] = {
     "./evil deploy": ANOTHER,
     "./deploy 'unended": UNCLEAR,
 }
-"""Commands that a grant for `./deploy staging` is not about, and what the request says of each."""
+"""Commands that a grant for `./deploy staging` does not cover, and the reason in each request."""
 
 FIELDS: dict[str, dict[str, object]] = {
     "timeout": {"timeout": 9},
@@ -128,7 +128,7 @@ PLAIN = (
 
 
 async def request(console: ConsoleClient, known: set[str] | None = None) -> ApprovalState:
-    """The one request in a console's queue that is not in `known`."""
+    """Return the one request in a console's queue that is not in `known`."""
 
     async def found() -> list[ApprovalState]:
         return [each for each in await console.approvals() if each.id not in (known or set())]
@@ -138,7 +138,7 @@ async def request(console: ConsoleClient, known: set[str] | None = None) -> Appr
 
 
 async def granted(server: Served, gate: AgentSession, console: ConsoleClient) -> None:
-    """*The next 20 calls of bash for deploy and nothing else*, given with an approval."""
+    """Approve a call with a grant for the next 20 calls of bash that count as deploy and nothing else."""
     call = asyncio.ensure_future(gate.call("bash", SHOWN, call_id="first"))
     asked = await request(console)
     terms = GrantTerms("names", uses=20)
@@ -153,7 +153,7 @@ async def granted(server: Served, gate: AgentSession, console: ConsoleClient) ->
 class TestGrant:
     @pytest.mark.slow
     async def test_none_of_sixteen_variants_passes(self, tmp_path: Path) -> None:
-        """Each asks, and is in front of the operator as it is; what was granted passes in between."""
+        """Each variant is queued as it is, while calls that the grant covers pass in between."""
         async with (
             served(tmp_path, rules=RULES) as server,
             server.agent_client() as client,
@@ -180,7 +180,7 @@ class TestGrant:
 
     @pytest.mark.slow
     async def test_what_else_asks_says_why(self, tmp_path: Path) -> None:
-        """Nothing but the shown programs and words passes; each request says what makes it another."""
+        """A call outside the grant is queued, and its request gives the reason."""
         async with (
             served(tmp_path, rules=f"{RULES}\nallow unclear bash") as server,
             server.agent_client() as client,
@@ -208,7 +208,7 @@ class TestGrant:
 
     @pytest.mark.slow
     async def test_what_was_granted_passes(self, tmp_path: Path) -> None:
-        """The same program with other words, own streams and `/dev/null`, as often as it was granted."""
+        """The same program passes with other words, other streams and `/dev/null`, 20 times in all."""
         async with (
             served(tmp_path, rules=RULES) as server,
             server.agent_client() as client,
@@ -226,7 +226,7 @@ class TestGrant:
 
     @pytest.mark.slow
     async def test_another_target_is_what_was_granted(self, tmp_path: Path) -> None:
-        """The text of a command that its map reads may differ, where its effects are the same."""
+        """Another command text passes if its effects are the same."""
         async with (
             served(tmp_path, rules=RULES) as server,
             server.agent_client() as client,
@@ -240,7 +240,7 @@ class TestGrant:
 
     @pytest.mark.slow
     async def test_not_with_an_edit_of_the_effects(self, tmp_path: Path) -> None:
-        """An edit that makes another sort of call of it grants nothing, and the request stays open."""
+        """A grant with an edit that changes the effects is refused; the request stays open."""
         rules = f"map bash.command rm as delete\n{RULES}\nrequire human-approval before delete"
         async with (
             served(tmp_path, rules=rules) as server,
@@ -267,7 +267,7 @@ class TestGrant:
 
     @pytest.mark.slow
     async def test_ends_with_the_maps(self, tmp_path: Path) -> None:
-        """After a restart under other maps the call asks, and the old ones revive nothing."""
+        """A grant ends with a change of the maps, and the old maps do not revive it."""
         asking: list[str] = []
         for turn, rules in enumerate((RULES, f"map bash.command ls as list\n{RULES}", RULES)):
             async with (
@@ -288,7 +288,7 @@ class TestGrant:
 
     @pytest.mark.slow
     async def test_stays_through_a_restart(self, tmp_path: Path) -> None:
-        """Under the same maps it holds on, for what was shown only."""
+        """A grant survives a restart with the same maps, and covers only the shown fields."""
         async with (
             served(tmp_path, rules=RULES) as server,
             server.agent_client() as client,
@@ -304,7 +304,7 @@ class TestGrant:
 
 class TestEdit:
     async def test_an_edit_is_not_lost(self, tmp_path: Path) -> None:
-        """G-75: ada makes `staging` of it; a rule goes off and on again; two approve `staging`."""
+        """G-75: ada's edit to `staging` survives a change of rules, and two others approve it."""
         async with served(tmp_path, rules=f"{TWO}\nblock rm") as server:
             cy = server.tokens.issue("operator", "cy")
             async with (
@@ -336,7 +336,7 @@ class TestEdit:
 
     @pytest.mark.slow
     async def test_through_a_restart(self, tmp_path: Path) -> None:
-        """G-75: the server stops while the edited call waits; asked again, it is about the edit."""
+        """G-75: after a restart the request for an edited call shows the edit."""
         chosen = {"env": "staging"}
         async with (
             served(tmp_path, rules=TWO) as server,
@@ -367,7 +367,7 @@ class TestPeople:
         return asyncio.ensure_future(gate.call("deploy", {"env": "prod"}, call_id="c1"))
 
     async def test_an_agents_owner_is_no_other_person(self, tmp_path: Path) -> None:
-        """Whose agent it is, as its token says, does not count among those who approve its calls."""
+        """The owner of the agent's token cannot approve the agent's calls."""
         async with served(tmp_path, rules=TWO) as server:
             mine = server.tokens.issue("agent", "adas bot", "Ada")
             async with server.agent_client(mine) as client, server.console() as console:
@@ -382,7 +382,7 @@ class TestPeople:
 
     @pytest.mark.slow
     async def test_a_token_that_is_revoked_in_between(self, tmp_path: Path) -> None:
-        """The first of two approvals counts for nothing once its token is revoked."""
+        """The first of two approvals no longer counts if its token is revoked."""
         async with served(tmp_path, rules=TWO) as server:
             jo = server.tokens.issue("operator", "jo")
             async with (
@@ -407,7 +407,7 @@ class TestPeople:
 
     @pytest.mark.slow
     async def test_lengthening_takes_two_other_people(self, tmp_path: Path) -> None:
-        """Beyond its rule's time neither the agent's owner nor one person twice lengthens a request."""
+        """A longer deadline than the rule's takes two operators other than the agent's owner."""
         async with served(tmp_path, rules=f"{TWO} within 10m") as server:
             mine = server.tokens.issue("agent", "adas bot", "ADA")
             jo = server.tokens.issue("operator", "jo")
@@ -442,7 +442,7 @@ class TestPeople:
 
     @pytest.mark.parametrize("name", ["ADA", "аda"])
     async def test_a_second_name_for_one_person(self, tmp_path: Path, name: str) -> None:
-        """Nobody gets a second token under a name that is theirs already, or looks so."""
+        """A name that equals an operator's name or looks like it gets no second token."""
         async with served(tmp_path, rules=TWO) as server:
             with pytest.raises(ValueError, match="easily taken for 'ada'"):
                 server.tokens.issue("operator", name)

@@ -1,4 +1,4 @@
-"""Laws of agents and consoles at a server, whatever the network and the people do."""
+"""Laws of agents and consoles at a server, for any behaviour of the network and the operators."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ steps = st.one_of(
 
 @dataclass
 class Call:
-    """One call id, and everything that was answered to it."""
+    """One call id, and all answers to it."""
 
     session: AgentSession
     id: str
@@ -73,7 +73,7 @@ class Call:
 
 @dataclass
 class World:
-    """A server behind a bad network, two agents' sessions and two consoles."""
+    """A server behind an unreliable network, two agents' sessions and two consoles."""
 
     directory: Path
     network: Proxy
@@ -104,7 +104,7 @@ class World:
         call.answers.append(answer)
 
     async def decide(self, which: int, approved: bool, both: bool) -> None:
-        """One console decides about what it sees, or both do at once, one of them against the other."""
+        """Decide at one console, or at both at once with opposite decisions."""
         for number, console in enumerate(self.consoles[: 2 if both else 1]):
             seen = await console.approvals()
             if seen:
@@ -145,7 +145,7 @@ class World:
         await asyncio.sleep(0)
 
     async def rest(self) -> None:
-        """The network works again; whoever waits for a person is denied until nobody waits."""
+        """Restore the network and deny requests until no task waits."""
         self.network.let_go()
 
         async def over() -> bool:
@@ -228,7 +228,7 @@ async def hold_true(world: World, first: int) -> None:
 async def catches_up(
     world: World, console: ConsoleClient, subscription: Subscription, expected: list[JournalEvent]
 ) -> None:
-    """What a console was told is the journal from where it came, and its sessions are the hub's."""
+    """Check that a console got all events since its subscription and shows the hub's sessions."""
 
     async def same() -> bool:
         here = {state.id: state.model_dump_json() for state in await console.sessions()}
@@ -255,6 +255,6 @@ class TestAnyScheduleOfLosses:
         max_examples=examples(15, usual=5), deadline=None, suppress_health_check=[HealthCheck.too_slow]
     )
     def test_laws(self, script: list[Step]) -> None:
-        """One answer to a call, nothing allowed that the record has not, consoles that miss nothing."""
+        """A call gets one answer, each allowed call is recorded, and consoles miss no event."""
         with tempfile.TemporaryDirectory() as directory:
             asyncio.run(live(Path(directory), script))

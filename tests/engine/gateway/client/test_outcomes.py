@@ -1,4 +1,4 @@
-"""Results of gated functions: what counts as a failure, and what a model reads of its calls."""
+"""Results of gated functions: failures, and the text that a model reads about its calls."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ async def approve(server: Served, **options: object) -> None:
 class TestReturnedFailures:
     @pytest.mark.parametrize("value", ["Error: 3 failed", {"ok": False}, {"error": "3 failed"}])
     async def test_unlock_nothing(self, tmp_path: Path, value: object) -> None:
-        """A test that returns its failure, instead of raising it, does not unlock the deploy (G-71)."""
+        """A test that returns its failure instead of raising it does not unlock the deploy (G-71)."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as client,
@@ -38,7 +38,7 @@ class TestReturnedFailures:
             assert (await session.call("deploy", {})).outcome == "block"
 
     async def test_are_what_the_author_says(self, tmp_path: Path) -> None:
-        """A session's classifier replaces the common shapes, a function's replaces the session's."""
+        """A session's classifier replaces the common shapes, and a function's replaces the session's."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as client,
@@ -51,7 +51,7 @@ class TestReturnedFailures:
 
     @pytest.mark.slow
     async def test_are_failures_where_the_classifier_raises(self, tmp_path: Path) -> None:
-        """A classifier that cannot judge a value unlocks nothing."""
+        """A classifier that raises makes the call a failure."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as client,
@@ -64,7 +64,7 @@ class TestReturnedFailures:
 class TestAnswers:
     @pytest.mark.slow
     async def test_of_calls_without_success_are_known_to_replay(self, tmp_path: Path) -> None:
-        """A failed, a blocked, an unknown and a faulty call say so in one form, which replay reads."""
+        """Failed, blocked, unknown and malformed calls share a form of text that replay recognizes."""
 
         def test() -> None:
             raise RuntimeError("3 failed")
@@ -89,7 +89,7 @@ class TestAnswers:
             assert [entry.is_error for entry in replay_entries(messages)] in ([], [True])
 
     async def test_tell_of_an_edit(self, tmp_path: Path) -> None:
-        """The model reads that an operator changed its call, and what ran instead."""
+        """The model reads that an operator edited its call, and the input that ran."""
         async with (
             served(tmp_path, rules=ASKS) as server,
             server.agent_client() as client,
@@ -105,7 +105,7 @@ class TestAnswers:
 
 class TestBlocked:
     async def test_is_one_error_for_both_gates(self, tmp_path: Path) -> None:
-        """One `except` catches a block of the server and of a gate here; the text is for the model."""
+        """`BlockedCallError` covers blocks by the server and by a local gate; its text is the reason."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as client,
@@ -122,7 +122,7 @@ class TestBlocked:
 
 class TestIgnored:
     async def test_is_no_input_and_is_passed_on(self, tmp_path: Path) -> None:
-        """A framework's context is neither shown to operators nor changed by their edits."""
+        """An ignored argument is not shown to operators and not changed by their edits."""
         context = object()
         got: list[object] = []
 
@@ -143,7 +143,7 @@ class TestIgnored:
         assert got == [(context, "staging")]
 
     async def test_cannot_be_set_by_an_edit(self, tmp_path: Path) -> None:
-        """An edited input that names the argument fails the call instead of replacing it."""
+        """An edited input that sets the ignored argument makes the call fail."""
         ran: list[object] = []
         async with (
             served(tmp_path, rules=ASKS) as server,
@@ -158,7 +158,7 @@ class TestIgnored:
         assert ran == []
 
     async def test_has_to_be_there(self, tmp_path: Path) -> None:
-        """A name that the function does not take is a typing error, found at once."""
+        """An ignored name that the function does not take raises an error at once."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as client,
@@ -169,6 +169,6 @@ class TestIgnored:
 
 
 def test_own_answers_are_failures_of_the_common_shapes() -> None:
-    """Both forms of `run` count as failures without any classifier."""
+    """Both texts of `run` count as failures without a classifier."""
     assert returned_failure("x", "Error: deploy failed: boom")
     assert returned_failure("x", "Error: deploy was not run: it is blocked")

@@ -1,4 +1,4 @@
-"""Plans at a server under attack (G-108 to G-110): agents vanish, people race, servers restart."""
+"""Plans at a server under attack (G-108 to G-110): lost agents, races of operators and restarts."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ONE: list[Mapping[str, object]] = [{"tool": "deploy", "count": 1}]
 async def at_work(
     directory: Path, rules: str = RULES, **options: object
 ) -> AsyncGenerator[tuple[Served, AgentClient, AgentSession]]:
-    """A server, and an agent with a session there."""
+    """Yield a server, a connected agent and its session."""
     async with (
         served(directory, rules=rules, language=LANGUAGE, **options) as server,  # type: ignore[arg-type]
         server.agent_client() as agent,
@@ -40,7 +40,7 @@ async def at_work(
 
 
 async def requests(server: Served, number: int = 1) -> list[ApprovalState]:
-    """The requests that wait, once there are so many."""
+    """Return the waiting requests as soon as there are `number` of them."""
 
     async def enough() -> list[ApprovalState]:
         found = await server.hub.approvals()
@@ -59,7 +59,7 @@ async def nothing_waits(server: Served) -> None:
 
 
 async def decide(server: Served, request: ApprovalState, token: str = "", **how: object) -> Outcome:
-    """A person decides at a console of their own."""
+    """Decide as an operator at a separate console."""
     async with server.console(token or server.ada) as console:
         await until(console.approvals)
         told: dict[str, object] = {"approved": True, "by": "", "digest": request.digest, **how}
@@ -72,7 +72,7 @@ async def approve(server: Served, request: ApprovalState, token: str = "") -> No
 
 
 async def passes(gate: AgentSession, server: Served) -> bool:
-    """Deploy to staging; tell whether nobody was asked. Who is asked denies."""
+    """Deploy to staging and return true if no approval was required; otherwise deny the request."""
     going = asyncio.ensure_future(gate.call("deploy", STAGING))
 
     async def deploys() -> list[ApprovalState]:
@@ -91,13 +91,13 @@ async def passes(gate: AgentSession, server: Served) -> bool:
 
 
 async def given(server: Served, session: str) -> list[GrantGiven]:
-    """The grants that the record of a session has."""
+    """Return the grants in the record of a session."""
     events = await server.hub.recorded(session)
     return [event.body for event in events if isinstance(event.body, GrantGiven)]
 
 
 def cut(agent: AgentClient) -> None:
-    """Cut the agent's connection, as a network does."""
+    """Cut the agent's connection as a network failure does."""
     socket = agent.link._socket
     assert socket is not None
     socket.transport.abort()
@@ -105,7 +105,7 @@ def cut(agent: AgentClient) -> None:
 
 class TestVanished:
     async def test_connection_before_approval(self, tmp_path: Path) -> None:
-        """An agent that comes back hears of the plan approved meanwhile, and has its calls once."""
+        """An agent that reconnects gets the approval of its plan, and its calls are granted once."""
         async with at_work(tmp_path) as (server, agent, gate):
             going = asyncio.create_task(gate.plan(TWO, title="Release"))
             [request] = await requests(server)
@@ -117,7 +117,7 @@ class TestVanished:
             await check_fold(server.hub, gate.id)
 
     async def test_program_before_approval(self, tmp_path: Path) -> None:
-        """The program that resumes the session of one that died has what was approved meanwhile."""
+        """A program that resumes a dead program's session has the plan approved in between."""
         async with at_work(tmp_path) as (server, agent, gate):
             going = asyncio.create_task(gate.plan(TWO, title="Release"))
             [request] = await requests(server)
@@ -131,7 +131,7 @@ class TestVanished:
             await check_fold(server.hub, gate.id)
 
     async def test_withdrawn_before_approval(self, tmp_path: Path) -> None:
-        """A plan that its agent takes back cannot be approved any more, and gives nothing."""
+        """A withdrawn plan cannot be approved and grants nothing."""
         async with at_work(tmp_path) as (server, _, gate):
             going = asyncio.create_task(gate.plan(TWO, title="Release"))
             [request] = await requests(server)
@@ -147,7 +147,7 @@ class TestVanished:
 
     @pytest.mark.slow
     async def test_withdrawn_as_it_is_approved(self, tmp_path: Path) -> None:
-        """Of an approval and a withdrawal at once one wins, and the record says which."""
+        """Either the approval or the simultaneous withdrawal takes effect, and the record shows which."""
         async with at_work(tmp_path) as (server, _, gate):
             for n in range(8):
                 going = asyncio.create_task(gate.plan(ONE, title=f"Release {n}"))
@@ -171,13 +171,13 @@ class TestVanished:
                 new = len(await given(server, gate.id)) - before
                 bodies = [e.body for e in await server.hub.recorded(gate.id)]
                 said = [each.text or "" for each in bodies if each.type == "message"]
-                # It may be taken back after it was approved and before anything is granted for it.
+                # The agent may withdraw the plan after its approval and before a grant for it.
                 taken_back = outcome.ok and "took it back" in said[-1]
                 assert new == (1 if outcome.ok and not taken_back else 0), (n, outcome)
                 await check_fold(server.hub, gate.id)
 
     async def test_another_plan_after_approval(self, tmp_path: Path) -> None:
-        """An agent that shows another plan has what is left of both, each revoked by itself."""
+        """The remaining calls of two approved plans add up, and each plan is revoked separately."""
         async with at_work(tmp_path) as (server, _, gate):
             for steps in (TWO, ONE):
                 going = asyncio.create_task(gate.plan(steps, title="Release"))
@@ -192,7 +192,7 @@ class TestVanished:
 
     @pytest.mark.slow
     async def test_session_ended(self, tmp_path: Path) -> None:
-        """A plan of a session that its agent closes leaves the queue; a late approval gives nothing."""
+        """Closing the session removes its plan from the queue, and a late approval grants nothing."""
         async with at_work(tmp_path) as (server, _, gate):
             going = asyncio.create_task(gate.plan(TWO, title="Release"))
             [request] = await requests(server)
@@ -206,7 +206,7 @@ class TestVanished:
 
     @pytest.mark.slow
     async def test_client_gave_up(self, tmp_path: Path) -> None:
-        """A plan approved after its client gave up gives nothing until exactly that is shown again."""
+        """A plan approved after its client gave up grants nothing until the same plan is shown again."""
         late = ApprovalPolicy(late=900.0)
         async with at_work(tmp_path, policy=late) as (server, _, gate):
             written: dict[str, JsonValue] = {
@@ -237,7 +237,7 @@ class TestVanished:
 
 class TestAtOnce:
     async def test_two_plans(self, tmp_path: Path) -> None:
-        """Two plans that wait together are approved by two people at once; what they let pass adds up."""
+        """Two operators approve two waiting plans at once, and the granted calls add up."""
         async with at_work(tmp_path) as (server, _, gate):
             going = [asyncio.create_task(gate.plan(s, title=f"Release {len(s)}")) for s in (TWO, ONE)]
             first, second = await requests(server, 2)
@@ -251,7 +251,7 @@ class TestAtOnce:
             await check_fold(server.hub, gate.id)
 
     async def test_one_plan_twice(self, tmp_path: Path) -> None:
-        """Two people approve one plan at once: one decides, and its calls are there once."""
+        """If operators approve one plan at once, one approval counts and grants the calls once."""
         async with at_work(tmp_path) as (server, _, gate):
             going = asyncio.create_task(gate.plan(TWO, title="Release"))
             [request] = await requests(server)
@@ -266,7 +266,7 @@ class TestAtOnce:
             assert [await passes(gate, server) for _ in range(3)] == [True, True, False]
 
     async def test_calls(self, tmp_path: Path) -> None:
-        """Of ten calls in one moment a plan lets as many pass as it says."""
+        """A plan allows only its number of calls, also if ten are made at once."""
         async with at_work(tmp_path) as (server, _, gate):
             going = asyncio.create_task(gate.plan(TWO, title="Release"))
             [request] = await requests(server)
@@ -283,7 +283,7 @@ class TestAtOnce:
 
     @pytest.mark.slow
     async def test_revoked_as_it_is_used(self, tmp_path: Path) -> None:
-        """A call beside the revocation of its plan passes or asks, as the record has the order."""
+        """A call during the revocation of its plan passes or is queued, in the order of the record."""
         async with at_work(tmp_path) as (server, _, gate):
             for n in range(6):
                 going = asyncio.create_task(gate.plan(ONE, title=f"Release {n}"))
@@ -303,13 +303,13 @@ class TestTogether:
     RULES = RULES + "\nlimit deploy to 3 per session"
 
     async def test_plan_grant_and_limit(self, tmp_path: Path) -> None:
-        """The limit ends what plan and grant would let pass; what it blocks costs neither anything."""
+        """The limit blocks calls that plan and grant would allow, and a block uses up neither."""
         async with at_work(tmp_path, self.RULES) as (server, _, gate):
             plan = asyncio.create_task(gate.plan(TWO, title="Release"))
             [request] = await requests(server)
             await approve(server, request)
             await plan
-            # One that the plan leaves out is asked about, and granted.
+            # A call that the plan does not cover is queued and gets a grant.
             other = asyncio.create_task(gate.call("deploy", {"env": "prod"}))
             [asked] = await requests(server)
             terms = GrantTerms("input", 5)
@@ -325,7 +325,7 @@ class TestTogether:
             await check_fold(server.hub, gate.id)
 
     async def test_more_than_the_limit(self, tmp_path: Path) -> None:
-        """Of a plan for more than is left of a limit the rest is blocked, and costs no use."""
+        """Calls of a plan beyond a limit are blocked and use up no grant."""
         async with at_work(tmp_path, self.RULES) as (server, _, gate):
             plan = asyncio.create_task(gate.plan([{"tool": "deploy", "count": 5}], title="Release"))
             [request] = await requests(server)
@@ -342,7 +342,7 @@ class TestTogether:
 
 class TestRestarted:
     async def test_before_approval(self, tmp_path: Path) -> None:
-        """A plan that waits when its server ends waits at the next one, with its forecast."""
+        """A waiting plan survives a restart with its forecast."""
         async with at_work(tmp_path) as (server, _, gate):
             address = server.address
             agent_client = AgentClient(server.url, server.agent, patience=10.0)
@@ -361,7 +361,7 @@ class TestRestarted:
             await agent_client.close()
 
     async def test_between_calls(self, tmp_path: Path) -> None:
-        """What is left of a plan is left after a restart; a call under way then has spent its use."""
+        """The remaining calls of a plan survive a restart; a repeated call id uses up no other one."""
         async with at_work(tmp_path) as (server, _, _):
             address = server.address
             client = AgentClient(server.url, server.agent, patience=10.0)
@@ -381,7 +381,7 @@ class TestRestarted:
 
     @pytest.mark.slow
     async def test_by_two_people(self, tmp_path: Path) -> None:
-        """Of two people for a plan the first one's approval and a restart never make two."""
+        """One operator's approval does not count twice for a plan by 2 after a restart."""
         rules = RULES.replace("before plan", "before plan by 2")
         async with at_work(tmp_path, rules) as (server, _, _):
             address = server.address
@@ -395,7 +395,7 @@ class TestRestarted:
         async with served(tmp_path, rules=rules, language=LANGUAGE, address=address) as server:
             [request] = await requests(server)
             again = await decide(server, request)
-            if again.ok:  # asked anew of both
+            if again.ok:  # asked for both approvals again
                 assert not going.done()
                 [request] = await requests(server)
             else:
@@ -409,7 +409,7 @@ class TestRestarted:
 
     @pytest.mark.slow
     async def test_edited(self, tmp_path: Path) -> None:
-        """A plan that somebody edited before the restart is asked about as edited after it."""
+        """The request for an edited plan shows the edit after a restart."""
         async with at_work(tmp_path) as (server, _, _):
             address = server.address
             client = AgentClient(server.url, server.agent, patience=10.0)
@@ -436,7 +436,7 @@ class TestRestarted:
 
     @pytest.mark.slow
     async def test_under_other_rules(self, tmp_path: Path) -> None:
-        """A plan that was approved under other rules lets nothing pass after the restart."""
+        """A plan that was approved under other rules allows no call after the restart."""
         async with at_work(tmp_path) as (server, _, _):
             address = server.address
             client = AgentClient(server.url, server.agent, patience=10.0)
@@ -457,7 +457,7 @@ class TestByTwo:
     RULES = RULES.replace("before plan", "before plan by 2")
 
     async def test_one_is_not_enough(self, tmp_path: Path) -> None:
-        """Nothing passes until two people have approved; one of them alone cannot do it twice."""
+        """A plan allows no call until two operators have approved it; one cannot approve twice."""
         async with at_work(tmp_path, self.RULES) as (server, agent, gate):
             going = asyncio.create_task(gate.plan(TWO, title="Release"))
             [request] = await requests(server)
@@ -476,7 +476,7 @@ class TestByTwo:
 
     @pytest.mark.slow
     async def test_withdrawn_between(self, tmp_path: Path) -> None:
-        """The first approval of a plan that is taken back counts for no other, nor for the same."""
+        """An approval of a withdrawn plan counts neither for another plan nor for the same one."""
         async with at_work(tmp_path, self.RULES) as (server, _, gate):
             for by in (server.ada, server.ben):
                 going = asyncio.create_task(gate.plan(TWO, title="Release"))
@@ -494,7 +494,7 @@ class TestByTwo:
 
 class TestShadow:
     async def test_gives_nothing(self, tmp_path: Path) -> None:
-        """A plan that nobody was asked about, in shadow mode, lets nothing pass once that ends."""
+        """A plan in shadow mode grants nothing after a change to enforce mode."""
         async with at_work(tmp_path, mode="shadow") as (server, _, gate):
             answer = await gate.plan(TWO, title="Release")
             assert answer.outcome == "allow"

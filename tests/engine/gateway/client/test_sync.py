@@ -1,4 +1,4 @@
-"""The client without an event loop: the same answers, from any thread, and a clean end."""
+"""The client without an event loop: the same answers from any thread, and a clean end."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def square(number: int) -> int:
 
 
 async def beside(work: Callable[[], T]) -> T:
-    """Result of blocking work, in a thread beside the server's loop."""
+    """Run blocking work in a thread beside the server's loop and return its result."""
     return await asyncio.to_thread(work)
 
 
 class TestPlan:
     async def test_approved(self, tmp_path: Path) -> None:
-        """A plan is shown and answered as a call is."""
+        """A plan is submitted and answered like a call."""
         async with served(tmp_path, rules=f"require human-approval before plan\n{ASKS}") as server:
 
             def work() -> tuple[str, str]:
@@ -58,7 +58,7 @@ class TestPlan:
 class TestGating:
     @pytest.mark.slow
     async def test_runs_in_the_thread_that_calls(self, tmp_path: Path) -> None:
-        """Blocked without a test, allowed with one; the function sees the caller's thread."""
+        """The deploy is blocked until a test passed; the function runs in the caller's thread."""
         threads: list[threading.Thread] = []
 
         def deploy(env: str) -> str:
@@ -84,7 +84,7 @@ class TestGating:
         assert threads[0] is threads[1]
 
     async def test_a_model_s_calls(self, tmp_path: Path) -> None:
-        """Entries of an OpenAI answer are answered as the async client answers them."""
+        """Entries of an OpenAI answer get the same answers as from the async client."""
         entry = {"id": "1", "function": {"name": "test", "arguments": "{}"}}
         blocked = {"id": "2", "function": {"name": "rm", "arguments": "{}"}}
 
@@ -102,7 +102,7 @@ class TestGating:
         assert str(refused).startswith("Error: rm was not run: ")
 
     async def test_from_several_threads(self, tmp_path: Path) -> None:
-        """Threads share a session; one that waits for an operator does not hold up the others."""
+        """Threads share a session, and one that waits for an operator does not block the others."""
 
         def work() -> list[object]:
             with (
@@ -124,7 +124,7 @@ class TestGating:
             assert await running == ["deployed", *map(square, range(40))]
 
     async def test_async_functions_need_the_other_client(self, tmp_path: Path) -> None:
-        """A coroutine that nobody awaits would count as a success."""
+        """A gated async function raises an error, because its coroutine would count as a success."""
 
         async def deploy() -> None: ...
 
@@ -142,7 +142,7 @@ class TestGating:
 
 class TestEnd:
     async def test_leaves_no_thread(self, tmp_path: Path) -> None:
-        """After the block the loop and its thread are gone, and the client says that it is closed."""
+        """Closing a client ends its loop and thread, and a later call raises an error."""
 
         def work() -> None:
             with client(server) as interlock:
@@ -162,7 +162,7 @@ class TestEnd:
             await beside(work)
 
     async def test_ends_what_waits(self, tmp_path: Path) -> None:
-        """A thread that waits for an operator is told when another closes the client."""
+        """A thread that waits for an operator gets an error when another thread closes the client."""
 
         def work() -> None:
             interlock = client(server)
@@ -183,7 +183,7 @@ class TestEnd:
 
     @pytest.mark.slow
     async def test_while_others_call(self, tmp_path: Path) -> None:
-        """Threads that call a client while it closes get an error, and none waits for ever."""
+        """Threads that use a client while it closes get an error and do not wait forever."""
 
         def work() -> None:
             interlock = client(server)
@@ -214,7 +214,7 @@ class TestEnd:
 
     @pytest.mark.slow
     async def test_belongs_to_one_process(self, tmp_path: Path) -> None:
-        """A forked child says that it needs a client of its own, instead of waiting for ever."""
+        """A forked child gets an error that it needs its own client, instead of waiting forever."""
 
         def work() -> str:
             with client(server) as interlock, interlock.session("bot") as session:
@@ -231,12 +231,12 @@ class TestEnd:
 
 
 def threads_of_clients() -> list[str]:
-    """Names of the threads that clients have."""
+    """Return the names of the clients' threads."""
     return [each.name for each in threading.enumerate() if each.name.startswith("interlock")]
 
 
 def problem(work: Callable[[], object]) -> str:
-    """Text of the error that `work` raises."""
+    """Return the text of the error that `work` raises."""
     try:
         work()
     except RuntimeError as error:

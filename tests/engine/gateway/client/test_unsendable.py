@@ -1,4 +1,4 @@
-"""What cannot be sent: the client's own error names the place, and the server hears nothing of it."""
+"""Values that cannot be sent: the client's own error names their place, and nothing is recorded."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ CASES: dict[str, tuple[Ask, str]] = {
 
 
 async def recorded(server: Served) -> list[object]:
-    """What the server recorded of calls and messages."""
+    """Return the calls and messages that the server recorded."""
     kinds = CallDecided | MessageAdded
     every = [await server.hub.recorded(line.id) for line in await server.hub.history()]
     return [each.body for events in every for each in events if isinstance(each.body, kinds)]
@@ -46,7 +46,7 @@ async def recorded(server: Served) -> list[object]:
 
 class TestWhatCannotBeSent:
     async def test_raises_the_error_of_the_client(self, tmp_path: Path) -> None:
-        """Each kind of request names what does not fit, as a refusal of the server would."""
+        """Each kind of request raises an error that names the faulty place."""
         async with served(tmp_path) as server, server.agent_client() as client:
             session = await client.open("bot")
             for name, (ask, problem) in CASES.items():
@@ -60,7 +60,7 @@ class TestWhatCannotBeSent:
             assert (await session.call("read", {})).outcome == "allow"
 
     async def test_a_gated_function_does_not_run(self, tmp_path: Path) -> None:
-        """Its caller gets the error; a model whose call it was is told so, and can make another."""
+        """The caller of a gated function gets the error; a model reads it and can make another call."""
         ran: list[str] = []
 
         def read(path: str) -> str:
@@ -79,7 +79,7 @@ class TestWhatCannotBeSent:
 
     @pytest.mark.slow
     async def test_also_without_await(self, tmp_path: Path) -> None:
-        """The client that waits in its thread raises the same."""
+        """The synchronous client raises the same error."""
 
         def ask(url: str, secret: str) -> None:
             with (
@@ -94,7 +94,7 @@ class TestWhatCannotBeSent:
             assert await recorded(server) == []
 
     async def test_a_character_that_stands_for_another_is_sent(self, tmp_path: Path) -> None:
-        """A replacement character of the agent's own is a character like any other."""
+        """A replacement character in the agent's own text is sent like any other character."""
         async with served(tmp_path) as server, server.agent_client() as client:
             session = await client.open("bot")
             given = {"\N{REPLACEMENT CHARACTER}": "\N{REPLACEMENT CHARACTER}"}

@@ -1,4 +1,4 @@
-"""A hook's client: what it takes for an answer, and that anything else is an error."""
+"""A hook's client: the answers that it accepts, and errors for all others."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def soon() -> float:
 async def answering(
     answer: Callable[[Message], list[Message | str]],
 ) -> AsyncGenerator[tuple[str, list[Message]], None]:
-    """A server that greets and says what `answer` has for a request; and what it was asked."""
+    """Yield the URL of a server that answers requests with `answer`, and a list of the requests."""
     asked: list[Message] = []
 
     async def serving(peer: ServerConnection) -> None:
@@ -88,7 +88,7 @@ def judge(client: HookClient) -> HookVerdict:
 
 class TestSameProtocol:
     def test_numbers(self) -> None:
-        """What is written twice, so that little is loaded, is the same in both places."""
+        """The hook's copies of the protocol's constants equal the originals, which it does not load."""
         assert (UNKNOWN, REFUSED) == (wire.Code.UNKNOWN, wire.Code.REFUSED)
         assert VERSION == protocol.VERSION
         assert SUBPROTOCOL == "interlock.v1"
@@ -114,7 +114,7 @@ class TestAnswers:
         ids=str,
     )
     async def test_nonsense(self, changed: Message) -> None:
-        """An answer that is not exactly one of the protocol's allows nothing."""
+        """An answer with an invalid field raises an error instead of allowing the call."""
         async with answering(lambda _: [{"result": ALLOW | changed}]) as (url, _):
             with pytest.raises(HookError, match="sent an invalid answer"):
                 await with_client(url, judge)
@@ -137,13 +137,13 @@ class TestAnswers:
         ids=lambda said: str(said)[:40],
     )
     async def test_no_answer(self, said: Message | str) -> None:
-        """What is no answer, or an error as well, is an error."""
+        """A message that is no answer or also contains an error raises an error."""
         async with answering(lambda _: [said]) as (url, _):
             with pytest.raises(HookError):
                 await with_client(url, judge)
 
     async def test_answers_of_others(self) -> None:
-        """Answers to other requests and what the server says by itself are passed over."""
+        """Answers to other requests and notifications of the server are skipped."""
         notice = json.dumps({"jsonrpc": "2.0", "method": "session.ended", "params": {}})
 
         def answer(_: Message) -> list[Message | str]:
@@ -153,12 +153,12 @@ class TestAnswers:
             assert (await with_client(url, judge)).outcome == "block"
 
     async def test_later_fields(self) -> None:
-        """Fields that a later server adds are passed over."""
+        """Fields that a later server adds are ignored."""
         async with answering(lambda _: [{"result": ALLOW | {"new": {"a": 1}}}]) as (url, _):
             assert (await with_client(url, judge)).outcome == "allow"
 
     async def test_too_large(self) -> None:
-        """A call beyond what the server takes is not sent, and says so."""
+        """A call larger than the server accepts is not sent, and the error gives the reason."""
         async with answering(lambda _: [{"result": ALLOW}]) as (url, asked):
             with pytest.raises(HookError, match="smaller parts"):
                 await with_client(
@@ -168,7 +168,7 @@ class TestAnswers:
             assert asked == []
 
     async def test_silent(self) -> None:
-        """A server that does not answer is given up."""
+        """A request to a silent server ends at its deadline."""
         async with answering(lambda _: []) as (url, _):
             with pytest.raises(LateError):
                 await with_client(
@@ -176,7 +176,7 @@ class TestAnswers:
                 )
 
     async def test_another_version(self) -> None:
-        """A server that speaks no version of ours does not let us in."""
+        """A server that does not speak the client's version refuses the connection."""
 
         async def serving(peer: ServerConnection) -> None:
             asked = json.loads(await peer.recv())
@@ -194,7 +194,7 @@ class TestAnswers:
 
 class TestOrder:
     async def test_unknown_session(self) -> None:
-        """A session that is not known is gone on with, or opened, and the call asked again."""
+        """An unknown session is resumed or opened, and the call is sent again."""
         known: set[str] = set()
 
         def answer(message: Message) -> list[Message | str]:
@@ -212,7 +212,7 @@ class TestOrder:
             assert methods == ["tool.call", "session.resume", "session.open", "tool.call"]
 
     async def test_refused_otherwise(self) -> None:
-        """Only an unknown session is opened; any other refusal stands."""
+        """Only an unknown session is opened; any other refusal is raised."""
         async with answering(lambda _: [{"error": {"code": REFUSED, "message": "not now"}}]) as (
             url,
             asked,
@@ -225,7 +225,7 @@ class TestOrder:
         ("said", "approved"), [({"approved": True}, True), ({"approved": False}, False), ({}, False)]
     )
     async def test_who_decided(self, said: Message, approved: bool) -> None:
-        """Whether a person approved is what the answer says; an older server says nothing."""
+        """The verdict contains the approval from the answer; an older server sends none."""
         async with answering(lambda _: [{"result": ALLOW | said}]) as (url, asked):
             judged = await with_client(url, judge)
             assert (judged.outcome, judged.approved) == ("allow", approved)
@@ -233,7 +233,7 @@ class TestOrder:
 
     @pytest.mark.parametrize("method", ["withdraw", "give_up"])
     async def test_withdrawn(self, method: str) -> None:
-        """A call is taken back, and said not to have run in case it was allowed at the last moment."""
+        """A withdrawn call is also reported as not run, in case it was allowed at the last moment."""
         async with answering(lambda _: [{"result": {}}]) as (url, asked):
             end = attrgetter(method)
             until = await with_client(url, lambda client: end(client)("s", "c", "too late", soon()))
@@ -244,7 +244,7 @@ class TestOrder:
             assert params["is_error"] is True
 
     async def test_given_up(self) -> None:
-        """A call whose request stays open is no call that did not run: its answer comes later."""
+        """A call whose request stays open is not reported as failed."""
         said: Message = {"result": {"until": "2026-11-26T14:05:00Z"}}
         async with answering(lambda _: [said]) as (url, asked):
             until = await with_client(url, lambda client: client.give_up("s", "c", "late", soon()))
@@ -252,7 +252,7 @@ class TestOrder:
             assert [each["method"] for each in asked] == ["tool.give_up"]
 
     async def test_an_older_server(self) -> None:
-        """One that knows neither subagents nor how to give up judges the call, and withdraws it."""
+        """An older server without `subagent` and `give_up` judges the call and withdraws it."""
 
         def answer(message: Message) -> list[Message | str]:
             params = message["params"]

@@ -1,4 +1,4 @@
-"""The envelope of hooks: what is read of it, what is passed over, what is refused."""
+"""The envelope of hooks: fields that are read, ignored and refused."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ KINDS = {
 class TestRecorded:
     @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
     def test_read(self, path: Path) -> None:
-        """Every recorded event is read as what it is, with its own values."""
+        """Every recorded event is read as its own kind, with its values."""
         said = json.loads(path.read_text(encoding="utf-8"))
         event = read_event(path.read_bytes())
         assert isinstance(event, KINDS[said["hook_event_name"]])
@@ -80,7 +80,7 @@ class TestRecorded:
                 assert event.reason == said.get("reason", "")
 
     def test_every_event_is_recorded(self) -> None:
-        """There is a recording of every event that is answered."""
+        """The recordings include every kind of event."""
         assert {json.loads(path.read_text())["hook_event_name"] for path in RECORDED} == set(KINDS)
 
     @pytest.mark.variants
@@ -88,7 +88,7 @@ class TestRecorded:
     @settings(max_examples=examples(500, usual=10), deadline=None)
     @given(more=st.dictionaries(st.text(max_size=8).map("new_".__add__), VALUES, max_size=4))
     def test_later_fields_change_nothing(self, path: Path, more: dict[str, object]) -> None:
-        """Fields of later versions are passed over, whatever is in them."""
+        """Additional fields of later versions are ignored."""
         said = json.loads(path.read_text(encoding="utf-8"))
         assert read_event(json.dumps(said | more).encode()) == read_event(path.read_bytes())
 
@@ -102,7 +102,7 @@ class TestLaws:
         )
     )
     def test_read_or_refused(self, envelope: dict[str, object]) -> None:
-        """Any object is an event with all that decides, or an error of its own class."""
+        """Any object yields either a complete event or an `EnvelopeError`."""
         try:
             event = read_event(json.dumps(envelope).encode())
         except EnvelopeError:
@@ -115,7 +115,7 @@ class TestLaws:
 
     @pytest.mark.parametrize("key", ["tool_name", "command"])
     def test_a_key_that_stands_twice(self, key: str) -> None:
-        """An agent that takes the first of two values would run another call than the one judged."""
+        """A repeated key is refused, because the agent could read the other value than the judged one."""
         said = {
             "hook_event_name": "PreToolUse",
             "session_id": "s",
@@ -130,13 +130,13 @@ class TestLaws:
 
     @given(st.binary(max_size=40))
     def test_noise(self, data: bytes) -> None:
-        """Anything else is refused."""
+        """Random bytes are refused."""
         with pytest.raises(EnvelopeError):
             read_event(data)
 
     @given(st.text(min_size=1), st.text(min_size=1))
     def test_sessions_keep_apart(self, one: str, other: str) -> None:
-        """Two sessions never share a name, and every name is one that a server takes."""
+        """Two sessions never share a name, and a server accepts every name."""
         names = session_name("claude", one), session_name("claude", other)
         assert (names[0] == names[1]) is (one == other)
         assert all(len(name) <= 200 and name.isascii() and name.isprintable() for name in names)
@@ -159,7 +159,7 @@ class TestBackground:
         ],
     )
     def test_has_not_ended(self, response: object, goes_on: bool) -> None:
-        """What has only been started is told from what came to its end."""
+        """A call that only started background work is distinguished from a finished one."""
         said = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "t", "tool_use_id": "c"}
         event = read_event(json.dumps(said | {"tool_response": response}).encode())
         assert isinstance(event, PostToolUse)
@@ -178,7 +178,7 @@ class TestBackground:
         ],
     )
     def test_subagents_work_on(self, tasks: object, work: bool) -> None:
-        """A turn whose subagents go on has calls that run; a shell in the background makes none."""
+        """Running subagents keep a turn at work; a shell in the background does not."""
         said = {"hook_event_name": "Stop", "session_id": "s", "background_tasks": tasks}
         assert read_event(json.dumps(said).encode()) == Stop("s", work)
 
@@ -198,20 +198,20 @@ class TestOutput:
         ],
     )
     def test_as_text(self, response: object, text: str) -> None:
-        """What a tool gave is kept as a person would read it."""
+        """A tool's response is converted to readable text."""
         assert output_text(response) == text
 
     @pytest.mark.parametrize("field", ["is_error", "isError", "interrupted"])
     @pytest.mark.parametrize("value", [True, False, 1, "true", None])
     def test_said_to_have_failed(self, field: str, value: object) -> None:
-        """A tool that says it failed has failed, and only with `true`."""
+        """A response marks a call as failed only with the value `true`."""
         said = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "t", "tool_use_id": "c"}
         event = read_event(json.dumps(said | {"tool_response": {field: value}}).encode())
         assert isinstance(event, PostToolUse)
         assert event.is_error is (value is True)
 
     def test_exit_codes_that_are_no_errors(self) -> None:
-        """A code that is interpreted is not 0: it opens nothing that waits for a success."""
+        """An exit code with an interpretation counts as a failure."""
         said = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "t", "tool_use_id": "c"}
         for found, is_error in (("Files differ", True), ("", False), (None, False)):
             response = {"stdout": "a", "stderr": "", "returnCodeInterpretation": found}
@@ -220,7 +220,7 @@ class TestOutput:
             assert event.is_error is is_error
 
     def test_long_ids(self) -> None:
-        """An id that no server takes becomes one, the same each time."""
+        """An id that is too long is replaced by a stable one of 64 characters."""
         said = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "t"}
         events = [read_event(json.dumps(said | {"tool_use_id": "x" * 300}).encode()) for _ in range(2)]
         assert events[0] == events[1]

@@ -1,4 +1,4 @@
-"""How commands ended, read in the transcript that Codex keeps; `codex_0.169.0` wrote the recorded one."""
+"""Exit codes of commands in the transcript of Codex; `codex_0.169.0` wrote the recorded one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECORDED = Path(__file__).parents[3] / "data" / "hook" / "codex_0.169.0_transcri
 
 
 def ended(call: object, code: object, **more: object) -> dict[str, object]:
-    """A line as Codex has it for a command that ended."""
+    """Return Codex's line for a command that ended."""
     item = {"type": "CommandExecution", "id": call, "exit_code": code} | more
     return {"type": "event_msg", "payload": {"type": "item_completed", "item": item}}
 
@@ -30,7 +30,7 @@ def written(path: Path, *lines: object) -> Path:
 class TestRecorded:
     @pytest.mark.parametrize(("call", "code"), [("call_1", 1), ("call_2", 0), ("call_3", None)])
     def test_each_command_has_its_own(self, call: str, code: int | None) -> None:
-        """A command that failed is told from one that did not, and from one that is not there."""
+        """The transcript yields a failure, a success and no code for an unknown call."""
         assert exit_code(RECORDED, call) == code
 
 
@@ -51,11 +51,11 @@ class TestWhatIsNoExitCode:
         ],
     )
     def test_counts_for_nothing(self, tmp_path: Path, line: object) -> None:
-        """Only Codex's own word on this very call is taken, not what a command printed."""
+        """Only Codex's own entry about the call counts, not the output of a command."""
         assert exit_code(written(tmp_path / "t.jsonl", line), "c1") is None
 
     def test_without_a_file(self, tmp_path: Path) -> None:
-        """What cannot be read says nothing, and keeps nobody waiting."""
+        """An unreadable file yields no code and does not block."""
         os.mkfifo(tmp_path / "pipe")
         for path in (tmp_path / "none", tmp_path, tmp_path / "pipe"):
             assert exit_code(path, "c1") is None
@@ -63,7 +63,7 @@ class TestWhatIsNoExitCode:
     @pytest.mark.slow
     @given(st.binary(max_size=60), st.sampled_from([b'"c1"', b""]))
     def test_noise(self, tmp_path_factory: pytest.TempPathFactory, noise: bytes, call: bytes) -> None:
-        """Lines that are no JSON are passed over, and those beside them read."""
+        """Lines that are no JSON are skipped, and the lines beside them are read."""
         path = tmp_path_factory.mktemp("t") / "t.jsonl"
         said = json.dumps(ended("c1", 7)).encode()
         path.write_bytes(noise + call + b"\n" + said + b"\n" + call + noise + b"\n")
@@ -72,12 +72,12 @@ class TestWhatIsNoExitCode:
 
 class TestLong:
     def test_the_end_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Of a long transcript only the end counts, where the call is that has just been made."""
+        """Only the end of a long transcript is read."""
         monkeypatch.setattr(hook_transcript, "LONGEST", 400)
         long = {"type": "other", "text": "x" * 500}
         assert exit_code(written(tmp_path / "a", long, ended("c1", 0)), "c1") == 0
         assert exit_code(written(tmp_path / "b", ended("c1", 0), long), "c1") is None
 
     def test_the_last_word_counts(self, tmp_path: Path) -> None:
-        """A call that ended twice has ended as it did last."""
+        """The last of two entries about a call counts."""
         assert exit_code(written(tmp_path / "t", ended("c1", 0), ended("c1", 2)), "c1") == 2

@@ -1,4 +1,4 @@
-"""The small WebSocket of hooks, against servers that do as the standard allows and as it does not."""
+"""The small WebSocket client of hooks, against servers that follow the standard and others."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def soon(seconds: float = 10.0) -> float:
 
 
 def said(url: str, *texts: str, patience: float = 10.0) -> list[str]:
-    """What comes back for each text."""
+    """Send each text and return the answers."""
     connection = HookSocket(url, "token", soon())
     answers: list[str] = []
     try:
@@ -55,13 +55,13 @@ def said(url: str, *texts: str, patience: float = 10.0) -> list[str]:
 class TestFrames:
     @pytest.mark.parametrize("size", [0, 1, 125, 126, 65535, 65536, 1 << 20])
     async def test_sizes(self, size: int) -> None:
-        """Texts of every length of frame go there and come back."""
+        """Texts of every class of frame length arrive unchanged."""
         text = "é" * (size // 2) + "x" * (size % 2)
         async with listening(echo) as url:
             assert await asyncio.to_thread(said, url, text) == [text]
 
     async def test_parts_and_pings(self) -> None:
-        """A text in several frames is one, with pings in between that are answered."""
+        """A text in several frames is joined, and pings between the frames are answered."""
 
         async def serving(peer: ServerConnection) -> None:
             await peer.recv()
@@ -73,7 +73,7 @@ class TestFrames:
                 yield "two, "
                 yield "three"
 
-            # The pong is read by the connection itself, while it sends.
+            # The connection reads the pong itself while it sends.
             await peer.send(parts())
             await peer.wait_closed()
 
@@ -84,13 +84,13 @@ class TestFrames:
             connection.close()
 
     async def test_unix(self, tmp_path: Path) -> None:
-        """A server at a path is reached there."""
+        """The client connects to a server at a Unix socket."""
         path = tmp_path / "s"
         async with unix_serve(echo, str(path), subprotocols=[Subprotocol("interlock.v1")]):
             assert await asyncio.to_thread(said, f"unix:{path}", "hi") == ["hi"]
 
     async def test_binary(self) -> None:
-        """What is no text is an error."""
+        """A binary message raises an error."""
 
         async def serving(peer: ServerConnection) -> None:
             await peer.recv()
@@ -102,7 +102,7 @@ class TestFrames:
                 await asyncio.to_thread(said, url, "hi")
 
     async def test_closed(self) -> None:
-        """A connection that the server ends says why."""
+        """The error contains the server's reason for closing the connection."""
 
         async def serving(peer: ServerConnection) -> None:
             await peer.recv()
@@ -113,7 +113,7 @@ class TestFrames:
                 await asyncio.to_thread(said, url, "hi")
 
     async def test_late(self) -> None:
-        """Who says nothing is given up at the deadline."""
+        """A silent server raises an error at the deadline."""
 
         async def serving(peer: ServerConnection) -> None:
             await peer.wait_closed()
@@ -123,7 +123,7 @@ class TestFrames:
                 await asyncio.to_thread(said, url, "hi", patience=0.05)
 
     async def test_drips(self) -> None:
-        """A server that sends a byte now and then does not put the deadline off."""
+        """A server that sends single bytes does not extend the deadline."""
 
         async def serve_slowly(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             try:
@@ -143,14 +143,14 @@ class TestFrames:
             server.close()
 
     async def test_nobody(self, tmp_path: Path) -> None:
-        """Where nobody listens is told from a server that does not answer."""
+        """A missing server raises another error than a silent one."""
         for url in ("ws://127.0.0.1:9", f"unix:{tmp_path}/none"):
             with pytest.raises(NoServerError):
                 await asyncio.to_thread(HookSocket, url, "token", soon())
 
     @pytest.mark.parametrize("token", ["a\r\nX: y", "ä", "\x00"])
     async def test_tokens(self, token: str) -> None:
-        """A token that would be more than one header is not sent."""
+        """A token with characters that a header cannot hold is not sent."""
         async with listening(echo) as url:
             with pytest.raises(HookError, match="token"):
                 await asyncio.to_thread(HookSocket, url, token, soon())

@@ -1,9 +1,8 @@
-"""A server that understands nothing: it keeps its stdin in the file RECORD and says what is in SAY.
+"""A server that records its stdin in the file RECORD and writes the content of SAY.
 
-Only the gate's own requests of `tools/list` are answered, by the tools in TOOLS, and not kept.
-
-Sent `"END"` it ends with the code 3. Told `trap`, it ends on SIGTERM only, with the code 7; told `child`,
-it leaves one behind.
+It answers only the gate's own requests of `tools/list`, with the tools in TOOLS, and keeps no record.
+After `"END"` it exits with code 3. With `trap` it exits on SIGTERM only, with code 7; with `child` it
+leaves a child process behind.
 """
 
 from __future__ import annotations

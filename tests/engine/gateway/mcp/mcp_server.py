@@ -1,6 +1,6 @@
 """An MCP server made with the official SDK, as a program: over stdio, or over HTTP on the port it prints.
 
-What its tools were called with stands in the file that MCP_RAN names.
+The file that MCP_RAN names records the calls of its tools.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import socket
 import sys
 from pathlib import Path
 
-# Each of many servers imports all this, a third of the time for collections; it stays to the end.
+# Each of many servers imports all this; collections would take a third of that time.
 gc.disable()
 atexit.register(gc.freeze)
 

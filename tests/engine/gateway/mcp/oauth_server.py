@@ -1,10 +1,10 @@
-"""An MCP server that wants OAuth, with its authorization server, as a program on the port it prints.
+"""An MCP server that requires OAuth, with its authorization server, as a program on the port it prints.
 
-Both are the official SDK's. Everybody who comes with a browser is logged in, unless the file that
-OAUTH_ORDERS names says `deny`. That of OAUTH_LOG has a line for each token that was made or revoked.
-Clients get a secret where the orders say `secret`. Where they say `closed PORT METHOD` none is
-registered, and `known` with the secret `hush` is there, which comes back to that port and shows its
-secret so. Tokens are refused while they say `forget`, until one is renewed, or `refuse`, when none is.
+Both are the official SDK's. Every browser is logged in, unless the file that OAUTH_ORDERS names contains
+`deny`. The file that OAUTH_LOG names has a line for each issued or revoked token. With the order
+`secret`, clients get a secret. With `closed PORT METHOD`, registration is refused and only the client
+`known` exists, with the secret `hush`, a callback on that port and that method of authentication. With
+`forget`, tokens are refused until one is renewed; with `refuse`, they are refused and never renewed.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def log(*words: str | None) -> None:
 
 
 class Provider:
-    """An authorization server that keeps all in memory."""
+    """An authorization server that keeps its data in memory."""
 
     def __init__(self) -> None:
         self.clients: dict[str, OAuthClientInformationFull] = {}
@@ -110,7 +110,7 @@ class Provider:
     ) -> OAuthToken:
         if orders() == "refuse":
             raise TokenError("invalid_grant", "not any more")
-        # Used once: whoever comes with it again has stolen it.
+        # A renewal token is valid once; a second use means that it was stolen.
         del self.renewals[refresh_token.token]
         return self._issue("renewed", client.client_id, refresh_token.resource)
 

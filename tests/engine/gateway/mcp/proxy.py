@@ -1,4 +1,4 @@
-"""A network between a server and its clients that fails when it is told to."""
+"""A network between a server and its clients that can be made to fail."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..served import Served
 
 
 class Proxy:
-    """Hands bytes on to a port of this machine, unless it is told to hold or cut them."""
+    """Forwards bytes to a local port, and can hold them or cut the connections."""
 
     def __init__(self) -> None:
         self.target = 0
@@ -28,20 +28,20 @@ class Proxy:
         return f"ws://{self.name}"
 
     def cut(self) -> None:
-        """Every connection there is breaks, without a word to either side."""
+        """Break every connection without a closing message."""
         for writer in self._writers:
             writer.transport.abort()
 
     def hold(self) -> None:
-        """Nothing gets through."""
+        """Stop forwarding bytes."""
         self._open.clear()
 
     def let_go(self) -> None:
-        """What was held gets through."""
+        """Forward held and later bytes."""
         self._open.set()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One client's connection."""
+        """Serve one client's connection."""
         try:
             there, back = await asyncio.open_connection("127.0.0.1", self.target)
         except OSError:
@@ -67,7 +67,7 @@ class Proxy:
 
 @asynccontextmanager
 async def proxy() -> AsyncGenerator[Proxy, None]:
-    """A network, up to the end of the block."""
+    """Yield a network that ends with the block."""
     made = Proxy()
     listening = await asyncio.start_server(made.serve, "127.0.0.1", 0)
     made.port = listening.sockets[0].getsockname()[1]
@@ -80,5 +80,5 @@ async def proxy() -> AsyncGenerator[Proxy, None]:
 
 
 def through(network: Proxy, server: Served) -> None:
-    """Where the network leads."""
+    """Set the server as the network's target."""
     network.target = server.address.port

@@ -35,7 +35,7 @@ GATE = (
 
 @dataclass
 class Heard:
-    """What a client was told beside answers."""
+    """The progress notifications of a client."""
 
     progress: list[tuple[float, str | None]] = field(default_factory=list[tuple[float, str | None]])
     first: asyncio.Event = field(default_factory=asyncio.Event)
@@ -46,14 +46,14 @@ class Heard:
 
 
 def sdk_python() -> list[str]:
-    """Python for one of many servers."""
+    """Return the Python for one of many servers."""
     return python_with("mcp.server.mcpserver", "mcp.server.stdio")
 
 
 def program(server: Served, directory: Path, *before: str, real: bool = False) -> StdioServerParameters:
-    """The client's configuration: the gate, and behind it the server, or what `before` names.
+    """Return the client's configuration: the gate in front of the server, or with the words `before`.
 
-    The gate is a fork, or a process as users start it where it is to be `real`.
+    The gate is a fork, or with `real` a process as users start it.
     """
     gate = [sys.executable] if real else python_with(*GATE)
     command = before or ("--", *sdk_python(), str(SERVER))
@@ -103,7 +103,7 @@ async def waiting(server: Served) -> str:
 class TestCalls:
     @pytest.mark.slow
     async def test_blocked_and_allowed(self, tmp_path: Path) -> None:
-        """What is blocked is an error with the reason, and never reaches the server; the rest runs."""
+        """A blocked call gets an error with the reason and does not reach the server; others run."""
         async with (
             served(tmp_path) as server,
             session(program(server, tmp_path, real=True)) as client,
@@ -124,7 +124,7 @@ class TestCalls:
 
     @pytest.mark.slow
     async def test_asked(self, tmp_path: Path) -> None:
-        """A call waits for a person: approved, denied or changed, and the client hears meanwhile why."""
+        """A waiting call is approved, denied or edited, and the client gets progress notifications."""
         rules = "require human-approval before deploy"
         async with served(tmp_path, rules=rules) as server, session(program(server, tmp_path)) as client:
             heard = Heard()
@@ -157,7 +157,7 @@ class TestCalls:
 
     @pytest.mark.slow
     async def test_a_client_that_gives_up(self, tmp_path: Path) -> None:
-        """A call that its client no longer waits for leaves the queue and is not made."""
+        """A call that its client cancels leaves the queue and does not run."""
         rules = "require human-approval before deploy"
         async with served(tmp_path, rules=rules) as server, session(program(server, tmp_path)) as client:
             going = asyncio.create_task(client.call_tool("deploy", {"env": "prod"}))
@@ -174,7 +174,7 @@ class TestCalls:
 
     @pytest.mark.slow
     async def test_the_newer_protocol(self, tmp_path: Path) -> None:
-        """Without a handshake it is the same."""
+        """The newer protocol without a handshake is gated in the same way."""
         async with served(tmp_path) as server, Client(program(server, tmp_path)) as client:
             assert client.protocol_version == "2026-07-28"
             assert text(await client.call_tool("test", {})) == "12 passed"
@@ -186,7 +186,7 @@ class TestCalls:
 class TestTheRest:
     @pytest.mark.slow
     async def test_passes(self, tmp_path: Path) -> None:
-        """Tools, resources, prompts, the server's questions to the client's model and its progress."""
+        """Tools, resources, prompts, sampling requests and progress pass the gate."""
         async with served(tmp_path) as server, session(program(server, tmp_path)) as client:
             tools = (await client.list_tools()).tools
             assert {"deploy", "test", "rm", "think"} <= {each.name for each in tools}
@@ -201,13 +201,13 @@ class TestTheRest:
 
     @pytest.mark.slow
     async def test_the_token_stays_here(self, tmp_path: Path) -> None:
-        """The server behind does not see the token with which calls are put to the gate."""
+        """The environment of the MCP server does not contain the gate's token."""
         async with served(tmp_path) as server, session(program(server, tmp_path)) as client:
             assert text(await client.call_tool("secrets", {})) == "[]"
 
     @pytest.mark.slow
     async def test_without_interlocks_server(self, tmp_path: Path) -> None:
-        """Calls are answered with what to do, everything else works."""
+        """Without the Interlock server, calls get a remedy and everything else works."""
         async with served(tmp_path) as server:
             pass
         async with session(program(server, tmp_path)) as client:
@@ -220,7 +220,7 @@ class TestTheRest:
 
 class TestOptions:
     async def test_names_for_rules(self, tmp_path: Path) -> None:
-        """With a prefix rules name the tools of this server; with a name people know the agent."""
+        """`--prefix` changes the tool names in rules, and `--name` the name of the agent."""
         before = ("--prefix", "shop_", "--name", "clerk", "--", *sdk_python(), str(SERVER))
         async with (
             served(tmp_path, rules="block shop_rm\nblock test") as server,
@@ -233,7 +233,7 @@ class TestOptions:
 
     @pytest.mark.slow
     async def test_from_the_line_alone(self, tmp_path: Path) -> None:
-        """A file, even the user's own, changes neither what rules call a tool nor its session."""
+        """A configuration file changes neither the tool names nor the session."""
         (tmp_path / "config").mkdir(exist_ok=True)
         (tmp_path / "config/interlock.toml").write_text(
             '[mcp]\nprefix = "x_"\nsession = "s"\nurl = "http://127.0.0.1:9/"\n'
@@ -270,7 +270,7 @@ class TestOptions:
         capsys: pytest.CaptureFixture[str],
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """What cannot be meant is said in a line; INTERLOCK_URL is never taken for --url."""
+        """Invalid options get a one-line error, and INTERLOCK_URL does not replace `--url`."""
         monkeypatch.setenv("INTERLOCK_URL", "ws://127.0.0.1:9")
         monkeypatch.setenv("TWO_LINES", "secret\r\nB: c")
         assert main(["mcp", *words]) == 2
@@ -281,7 +281,7 @@ class TestOptions:
 
 @asynccontextmanager
 async def over_http(directory: Path) -> AsyncGenerator[str]:
-    """The same server behind streamable HTTP: its URL."""
+    """Yield the URL of the same server behind streamable HTTP."""
     process = await asyncio.create_subprocess_exec(
         *sdk_python(),
         str(SERVER),
@@ -302,7 +302,7 @@ class TestHttp:
     @pytest.mark.slow
     @pytest.mark.parametrize("mode", ["legacy", "auto"])
     async def test_gated(self, tmp_path: Path, mode: str) -> None:
-        """A server behind HTTP is gated as one behind pipes, in both ways of the protocol."""
+        """A server behind HTTP is gated like one behind stdio, in both versions of the protocol."""
         rules = "block rm\nrequire human-approval before deploy"
         async with served(tmp_path, rules=rules) as server, over_http(tmp_path) as url:
             before = ("--url", url, "--header", "X-Shop: ${MCP_RAN}")
@@ -319,7 +319,7 @@ class TestHttp:
 
     @pytest.mark.slow
     async def test_sampling(self, tmp_path: Path) -> None:
-        """What the server asks the client passes too."""
+        """Sampling requests and progress of a server behind HTTP reach the client."""
         async with (
             served(tmp_path) as server,
             over_http(tmp_path) as url,
@@ -332,7 +332,7 @@ class TestHttp:
 
     @pytest.mark.slow
     async def test_another_authorization(self, tmp_path: Path) -> None:
-        """A server that wants another authorization, or breaks off, is said to; the gate goes on."""
+        """An HTTP 401 or a broken answer is reported without secrets, and the gate keeps running."""
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             head = await reader.readuntil(b"\r\n\r\n")
@@ -356,7 +356,7 @@ class TestHttp:
 
     @pytest.mark.slow
     async def test_nobody_there(self, tmp_path: Path) -> None:
-        """Where no server answers the client reads so, and the gate goes on."""
+        """Without an MCP server, the client gets an error and the gate keeps running."""
         async with served(tmp_path) as server, over_http(tmp_path) as url:
             pass
         async with (

@@ -1,4 +1,4 @@
-"""Where a result may say that a person changed the input: what a client checks stays valid."""
+"""The note about an edited input in a result: the result stays valid for the client."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def schema_of(*parts: Schema) -> Schema:
 
 
 def may_say_more(schema: object) -> bool:
-    """Whether the data of a listed tool with this schema takes the note."""
+    """Return true if the data of a listed tool with this schema can hold the note."""
     outputs = Outputs()
     outputs.note_tools("tools/list", {"tools": [{"name": "deploy", "outputSchema": schema}]})
     return outputs.take_more("deploy")
@@ -60,7 +60,7 @@ class TestData:
         data=st.dictionaries(st.sampled_from(["ok", "k"]), st.integers(0, 2), max_size=2),
     )
     def test_that_was_valid_stays_so(self, parts: list[Schema], data: dict[str, object]) -> None:
-        """No note makes a client refuse the result of a call that has run."""
+        """The note does not make valid data invalid."""
         schema = schema_of(*parts)
         check = Draft202012Validator(schema)
         result = noted(data, structured=may_say_more(schema))
@@ -68,7 +68,7 @@ class TestData:
 
     @pytest.mark.parametrize("part", CLOSED)
     def test_that_is_closed_has_none(self, part: Schema) -> None:
-        """Each of these makes a result with one more field another than the server promised."""
+        """A schema that an additional field would break gets no note."""
         check = Draft202012Validator(schema_of(part))
         assert not may_say_more(schema_of(part))
         forced = [noted({"ok": 1}, structured=True), noted({"ok": 1, "k": 2}, structured=True)]
@@ -76,20 +76,20 @@ class TestData:
 
     @pytest.mark.parametrize("schema", [None, *map(schema_of, OPEN)])
     def test_that_is_open_has_the_note(self, schema: object) -> None:
-        """What servers commonly say of their results leaves room for it."""
+        """A common open schema allows the note."""
         assert may_say_more(schema)
 
     @pytest.mark.parametrize("schema", [True, "object", {}, {"type": ["object", "null"]}])
     def test_of_an_unheard_of_schema_has_none(self, schema: object) -> None:
-        """What is no schema of an object is not relied on."""
+        """A schema that is not of a plain object gets no note."""
         assert not may_say_more(schema)
 
     def test_has_a_field_of_that_name_already(self) -> None:
-        """What the server itself says is never written over."""
+        """The note does not overwrite a field of the server."""
         assert noted({FIELD: 1}, structured=True)["structuredContent"] == {FIELD: 1}
 
     def test_that_is_no_object_stays(self) -> None:
-        """A list has no fields; the note is in the content."""
+        """A list has no fields, so the note is only in the content."""
         result: dict[str, object] = {"content": [], "structuredContent": [1]}
         add_note(result, {}, structured=True)
         assert (len(result["content"]), result["structuredContent"]) == (1, [1])
@@ -97,7 +97,7 @@ class TestData:
 
 class TestListing:
     def test_of_later_counts(self) -> None:
-        """A client that lists the tools once more goes by what it reads then."""
+        """The latest list of tools counts."""
         outputs = Outputs()
         for closed in (False, True):
             schema = {"type": "object", "additionalProperties": not closed}
@@ -108,14 +108,14 @@ class TestListing:
         "result", [None, [], {}, {"tools": 5}, {"tools": [5, {}, {"name": 5}]}, {"tools": {"name": "a"}}]
     )
     def test_that_is_none_is_passed_over(self, result: object) -> None:
-        """A server's answer that is no list of tools tells of none; neither does another method's."""
+        """An invalid list of tools and the answer to another method are ignored."""
         outputs = Outputs()
         outputs.note_tools("tools/list", result)
         outputs.note_tools("prompts/list", {"tools": [{"name": "a"}]})
         assert not outputs.take_more("a")
 
     def test_has_an_end(self) -> None:
-        """A server that lists tools without end fills no memory; the first ones still count."""
+        """The number of remembered tools is bounded, and the first ones count."""
         outputs = Outputs()
         outputs.note_tools("tools/list", {"tools": [{"name": str(i)} for i in range(MOST_TOOLS + 1)]})
         assert outputs.take_more("0")

@@ -1,4 +1,4 @@
-"""What passes between an MCP client and its server: all bytes but calls, and no call in disguise."""
+"""The traffic between an MCP client and its server: all other bytes pass, and no disguised call does."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def line(**message: object) -> bytes:
 
 
 def refusal(gate: McpGate, sent: bytes) -> dict[str, Any]:
-    """The error with which a line is refused; nothing of it passes."""
+    """Return the error with which a line is refused; no part of the line passes."""
     [step] = gate.handle_client(sent)
     assert isinstance(step, ToClient)
     return json.loads(step.line)
 
 
-# What readers of JSON lines have been known to do
+# Known behaviour of lenient readers of JSON lines
 
 
 def _lenient(text: str) -> Iterator[object]:
-    """What forgiving readers find in a line: the first or last of two keys, NaN, keys of any case."""
+    """Yield the readings of lenient readers: the first or last of two keys, NaN, keys of any case."""
     for pick in (dict, lambda pairs: dict(reversed(pairs))):
         try:
             yield json.loads(text, object_pairs_hook=pick)
@@ -58,7 +58,7 @@ def _is_call(found: object) -> bool:
 
 
 def calls_in(sent: bytes) -> bool:
-    """Whether any of these readers finds a call of a tool."""
+    """Return true if one of these readers finds a tool call."""
     text = sent.decode("utf-8", "replace")
     node = re.split(r"\r\n|[\n\r\u2028\u2029]", text)
     python = io.TextIOWrapper(io.BytesIO(sent), encoding="utf-8", errors="replace").read().split("\n")
@@ -89,18 +89,18 @@ class TestPassing:
         ],
     )
     def test_byte_for_byte(self, sent: bytes) -> None:
-        """What is no call passes as it was sent."""
+        """A message that is no call passes byte for byte."""
         assert McpGate().handle_client(sent) == (ToServer(sent),)
 
     @pytest.mark.parametrize(
         "sent", [b"no JSON\n", b"\xff\n", b'{"id":1}', b"[" * 100_000 + b"\n", b"{}\n"]
     )
     def test_the_servers_lines(self, sent: bytes) -> None:
-        """Whatever a server says passes, whether or not it is understood."""
+        """Every line of the server passes, also if it is not understood."""
         assert McpGate().handle_server(sent).line == sent
 
     def test_names(self) -> None:
-        """Client and server are known by what they say of themselves, in both ways of the protocol."""
+        """The names of client and server are read in both versions of the protocol."""
         gate = McpGate()
         gate.handle_client(line(id=0, method="initialize", params={"clientInfo": {"name": "claude"}}))
         gate.handle_server(line(id=0, result={"serverInfo": {"name": "shop"}}))
@@ -114,7 +114,7 @@ class TestPassing:
 
 class TestCalls:
     def test_asked(self) -> None:
-        """A call is asked about under its tool's name with the prefix, and keeps what else it had."""
+        """A call is submitted under its prefixed name, and its other fields stay."""
         gate = McpGate(prefix="shop_", new_id=lambda: "g1")
         given = {"name": "rm", "arguments": {"a": 1}, "_meta": {"progressToken": 3}, "extra": [1]}
         [step] = gate.handle_client(line(id="x", method="tools/call", params=given, more=1))
@@ -130,7 +130,7 @@ class TestCalls:
         }
 
     def test_settled_once(self) -> None:
-        """A call that was cancelled on its way is settled by that, and not again by its answer."""
+        """A call that is cancelled while it runs is settled once; its later answer settles nothing."""
         gate = McpGate()
         [asked] = gate.handle_client(CALL.encode())
         assert isinstance(asked, Ask)
@@ -143,7 +143,7 @@ class TestCalls:
         assert gate.handle_server(line(id=1, result={"content": []})).settled == ()
 
     def test_without_arguments(self) -> None:
-        """A call without arguments is one of an empty input, and passes as it was."""
+        """A call without arguments has an empty input and passes unchanged."""
         gate = McpGate()
         [step] = gate.handle_client(CALL.encode())
         assert isinstance(step, Ask)
@@ -151,7 +151,7 @@ class TestCalls:
         assert json.loads(gate.allowed_line(step.call, {})) == json.loads(CALL)
 
     def test_refused(self) -> None:
-        """A blocked call has a result with the reason, in the newer protocol a complete one."""
+        """A blocked call gets a result with the reason, marked as complete in the newer protocol."""
         gate = McpGate()
         meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
         [step] = gate.handle_client(line(id=1, method="tools/call", params={"name": "rm", "_meta": meta}))
@@ -179,7 +179,7 @@ class TestCalls:
         ],
     )
     def test_malformed(self, params: object) -> None:
-        """A call that is none is refused under its id."""
+        """A malformed call is refused under its id."""
         found = refusal(McpGate(), line(id=7, method="tools/call", params=params))
         assert found["id"] == 7
         assert "error" in found
@@ -225,7 +225,7 @@ class TestDisguises:
         ],
     )
     def test_refused(self, sent: str) -> None:
-        """Whatever some reader might take for a call, and is none as it should be, does not pass."""
+        """A line that some reader could take for a call is refused unless it is a well-formed call."""
         found = refusal(McpGate(), sent.encode() + b"\n")
         errors = found if isinstance(found, list) else [found]
         assert all(
@@ -234,17 +234,17 @@ class TestDisguises:
 
     @pytest.mark.parametrize("sent", [b"[" * 100_000, CALL.replace("rm", "\xff").encode("latin-1")])
     def test_unreadable(self, sent: bytes) -> None:
-        """Too deep, or no UTF-8: refused."""
+        """A line that is too deep or no UTF-8 is refused."""
         assert "error" in refusal(McpGate(), sent)
 
     def test_escaped(self) -> None:
-        """A method that is written with escapes is the same method."""
+        """Escapes in the method's name do not hide a call."""
         for spelled in ("tools\\/call", "\\u0074ools/c\\u0061ll"):
             [step] = McpGate().handle_client(CALL.replace("tools/call", spelled).encode())
             assert isinstance(step, Ask)
 
     def test_batches_leave_nothing_behind(self) -> None:
-        """A refused batch takes no id and cancels nothing."""
+        """A refused batch uses no id and cancels no call."""
         gate = McpGate()
         [asked] = gate.handle_client(CALL.encode())
         assert isinstance(asked, Ask)
@@ -266,7 +266,7 @@ SCALARS = st.one_of(
 
 
 def _written(draw: st.DrawFn, depth: int) -> str:
-    """JSON with what writers should not do: keys twice, blanks of all kinds, messages inside others."""
+    """Return JSON with repeated keys, unusual blanks and messages inside other messages."""
     blank = draw(st.sampled_from(["", "", "", " ", "\r", "\t", "\u2028"]))
     kind = draw(st.integers(0, 5 if depth else 1))
     if kind <= 1:
@@ -291,7 +291,7 @@ class TestNothingSlipsThrough:
     @given(frames())
     @example(f'{{"method":"x","params":{CALL}}}\n'.encode())
     def test_frames(self, sent: bytes) -> None:
-        """What passes is what was sent, and no reader finds a call of a tool in it."""
+        """A passed line is unchanged, and no reader finds a tool call in it."""
         gate = McpGate()
         for step in gate.handle_client(sent):
             if isinstance(step, ToServer):
@@ -300,7 +300,7 @@ class TestNothingSlipsThrough:
 
     @given(st.binary(max_size=200), st.integers(1, 50))
     def test_lines(self, sent: bytes, size: int) -> None:
-        """Chunks, however cut, are the lines that were sent; each that is too long is told once."""
+        """Chunks of any size yield the sent lines; a line that is too long is reported once."""
         for longest in (None, 20):
             lines, found = Lines(longest), list[bytes | None]()
             for start in range(0, len(sent), size):
@@ -386,7 +386,7 @@ TestConversation = Conversation.TestCase
 
 class TestOutcomes:
     def test_texts(self) -> None:
-        """What is recorded is what a model reads; what is no text is named."""
+        """The recorded text is the text that a model reads; other content is named."""
         content = [
             {"type": "text", "text": "a"},
             {"type": "image", "mimeType": "image/png", "data": "xxxx"},
@@ -406,7 +406,7 @@ class TestOutcomes:
         assert read_outcome({"result": {"structuredContent": {"a": 1}}}).output == '{"a": 1}'
 
     def test_long_ones_are_cut(self) -> None:
-        """A long result is cut, and says by how much; half a character does no harm."""
+        """A long result is cut with the number of removed characters, and lone surrogates do no harm."""
         found = read_outcome(
             {"result": {"content": [{"type": "text", "text": "\ud800" * (LONGEST + 5)}]}}
         )

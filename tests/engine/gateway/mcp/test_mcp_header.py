@@ -14,12 +14,12 @@ class TestHeaders:
         "line", ["Authorization: Bearer s3cret", "authorization:x", "Cookie: a=b", "X-API-Key: s3cret"]
     )
     def test_not_on_the_line(self, line: str) -> None:
-        """What is secret is refused on a line that everybody can read, and is not repeated."""
+        """A secret on the command line is refused, and the error does not repeat it."""
         with pytest.raises(ValueError, match="in the environment") as refused:
             _headers([line], ENVIRON)
         assert "s3cret" not in str(refused.value)
 
     def test_from_the_environment(self) -> None:
-        """The variable's value is sent; what is no secret may stand on the line."""
+        """A variable's value is sent, and a header without a secret may be on the command line."""
         lines = ["Authorization: Bearer ${SHOP_TOKEN}", "X-Shop: north"]
         assert _headers(lines, ENVIRON) == {"Authorization": "Bearer s3cret", "X-Shop": "north"}

@@ -1,4 +1,4 @@
-"""Hints of MCP servers: the gate has them before the first call, a changed one counts no more (G-113)."""
+"""Hints of MCP servers: they are known before the first call, and a changed hint is dropped (G-113)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHANGED = '{"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}'
 
 
 def claiming(ends: Ends, annotations: object, *more: object) -> None:
-    """Have the server list `fetch` with these annotations, once for each."""
+    """Make the server list `fetch` once for each of the annotations."""
 
     async def lists(asked: dict[str, Any]) -> None:
         tools = [{"name": "fetch", "annotations": each} for each in (annotations, *more)]
@@ -38,7 +38,7 @@ async def claims(server: Served) -> list[tuple[dict[str, bool], tuple[str, ...]]
 
 class TestHints:
     async def test_before_the_first_call(self, tmp_path: Path) -> None:
-        """What the server claims is recorded once, and the first call is judged by it."""
+        """The server's hints are recorded once and apply to the first call."""
         async with served(tmp_path, rules=RULES) as server, between(server) as ends:
             claiming(ends, {"readOnlyHint": True, "openWorldHint": False, "title": "Fetch"})
             await ends.ran(1, "fetch")
@@ -46,14 +46,14 @@ class TestHints:
             assert await claims(server) == [({"read_only": True, "open_world": False}, ())]
 
     async def test_none(self, tmp_path: Path) -> None:
-        """Without annotations nothing is recorded, and a rule that asks for a hint applies."""
+        """Without annotations no hint is recorded, and a rule about the hint applies."""
         async with served(tmp_path, rules=RULES) as server, between(server) as ends:
             await ends.ask(1, "fetch")
             assert "hint.read_only" in text(await ends.told(1))
             assert await claims(server) == []
 
     async def test_a_changed_one(self, tmp_path: Path) -> None:
-        """A server that changes a hint once its tool is trusted loses it, and operators read that."""
+        """A hint that the server changes is dropped permanently, and operators get a note."""
         async with served(tmp_path, rules=RULES) as server, between(server) as ends:
             claiming(ends, {"readOnlyHint": True})
             await ends.ran(1, "fetch")
@@ -70,7 +70,7 @@ class TestHints:
 
     @pytest.mark.slow
     async def test_two_entries_of_one_name(self, tmp_path: Path) -> None:
-        """Of a tool that one list has twice only what both entries claim counts."""
+        """If a list contains a tool twice, only the hints of both entries count."""
         async with served(tmp_path, rules=RULES) as server, between(server) as ends:
             claiming(ends, {"readOnlyHint": True, "openWorldHint": True}, {"openWorldHint": True})
             await ends.ask(1, "fetch")
@@ -79,7 +79,7 @@ class TestHints:
 
     @pytest.mark.slow
     async def test_under_the_name_at_the_gate(self, tmp_path: Path) -> None:
-        """With `--prefix` the claims are about the tool that rules name."""
+        """With `--prefix` the hints belong to the prefixed tool name."""
         rules = RULES.replace("fetch", "web_fetch")
         async with served(tmp_path, rules=rules) as server, between(server) as ends:
             ends.gate._prefix = "web_"  # pyright: ignore[reportPrivateUsage]
@@ -89,7 +89,7 @@ class TestHints:
             assert list(state.hints) == ["web_fetch"]
 
     async def test_a_gate_that_cannot_record_them(self, tmp_path: Path) -> None:
-        """No call is made while a claim is not recorded; an older server has no method for it."""
+        """A call fails if its hints cannot be recorded, unless the server is too old for hints."""
         async with served(tmp_path, rules="block other") as server, between(server) as ends:
             claiming(ends, {"readOnlyHint": True})
             session = await ends.at_gate.opened()
@@ -109,11 +109,11 @@ class TestHints:
 
 
 class TestOtherTools:
-    """A claim is about the tool of one server, and about no other tool of its name."""
+    """A hint applies to the tool of one server, and to no other tool of the same name."""
 
     @pytest.mark.parametrize("reported", [False, True])
     async def test_of_the_same_name(self, tmp_path: Path, reported: bool) -> None:
-        """A call of a program that claimed nothing of its tool is judged without claims of another."""
+        """A call of another program without hints is judged without the first program's hints."""
         async with served(tmp_path, rules=RULES) as server, between(server) as ends:
             claiming(ends, {"readOnlyHint": True})
             await ends.ran(1, "fetch")
@@ -129,7 +129,7 @@ class TestOtherTools:
             assert await claims(server) == [({"read_only": True}, ()), ({}, ("read_only",))]
 
     async def test_after_a_lost_connection(self, tmp_path: Path) -> None:
-        """What a client has reported counts on its next connection as well."""
+        """A client's reported hints still count after it reconnects."""
         async with served(tmp_path, rules=RULES) as server:
             async with server.agent_client() as client:
                 session = await client.open("bot")
@@ -144,7 +144,7 @@ class TestOtherTools:
 
 class TestList:
     def test_an_incomplete_list_claims_nothing(self) -> None:
-        """Hints come from the last whole list."""
+        """Hints come from the last complete list."""
         names = ToolNames(new_id=lambda: "x")
         names.request({})
         names.take(

@@ -1,4 +1,4 @@
-"""Calls of an MCP client that nobody decides in time: refused, and answered when made again."""
+"""Calls of an MCP client that are not decided in time: refused, and answered when made again."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def recorded(server: Served, kind: type) -> list[object]:
 class TestOutOfTime:
     @pytest.mark.slow
     async def test_is_told_to_call_again(self, tmp_path: Path) -> None:
-        """The model reads until when, calls again, and runs what a person has approved meanwhile."""
+        """The refusal names the deadline; a repeated call runs with the approval given in between."""
         async with (
             served(tmp_path, rules=ASKING, policy=LATE) as server,
             between(server, wait=2.0) as ends,
@@ -57,7 +57,7 @@ class TestOutOfTime:
 
     @pytest.mark.slow
     async def test_goes_on_waiting(self, tmp_path: Path) -> None:
-        """Called again before anybody decides, it waits for the same request."""
+        """Repeated calls wait for the same request until it is decided."""
         async with (
             served(tmp_path, rules=ASKING, policy=LATE) as server,
             between(server, wait=2.0) as ends,
@@ -69,14 +69,14 @@ class TestOutOfTime:
 
     @pytest.mark.slow
     async def test_without_late_answers(self, tmp_path: Path) -> None:
-        """Where they are off the request is withdrawn, and the text says so."""
+        """Without late answers the request is withdrawn, and the text gives the reason."""
         async with served(tmp_path, rules=ASKING) as server, between(server, wait=2.0) as ends:
             await ends.ask(1, "deploy")
             assert "make it again when somebody is there" in text(await ends.told(1))
             assert await server.hub.approvals() == []
 
     async def test_a_client_with_progress_waits(self, tmp_path: Path) -> None:
-        """One that asked for progress is kept waiting: it hears of it."""
+        """A client that asked for progress is kept waiting and gets progress notifications."""
         async with served(tmp_path, rules=ASKING, policy=LATE) as server, between(server) as ends:
             await ends.ask(1, "deploy", _meta={"progressToken": "t"})
 
@@ -90,7 +90,7 @@ class TestOutOfTime:
 class TestCancelled:
     @pytest.mark.parametrize("reason", ["McpError: MCP error -32001: Request timed out", "timeout"])
     async def test_by_its_time(self, tmp_path: Path, reason: str) -> None:
-        """A client whose own time is over leaves the request open, and gets no answer any more."""
+        """A client that times out leaves the request open and gets no late answer."""
         async with served(tmp_path, rules=ASKING, policy=LATE) as server, between(server) as ends:
             await ends.ask(1, "deploy")
             await waiting(server)
@@ -109,7 +109,7 @@ class TestCancelled:
             assert len(await recorded(server, CallResult)) == 1
 
     async def test_between_two_waits(self, tmp_path: Path) -> None:
-        """One that gives up while it is being told of progress is not asked about once more."""
+        """A client that times out during a progress notification does not submit the call again."""
         async with served(tmp_path, rules=ASKING, policy=LATE) as server, between(server) as ends:
             tells, goes_on = asyncio.Event(), asyncio.Event()
 
@@ -136,7 +136,7 @@ class TestCancelled:
 
     @pytest.mark.parametrize("reason", [None, "the user pressed escape"])
     async def test_on_purpose(self, tmp_path: Path, reason: str | None) -> None:
-        """Any other cancellation takes the request out of the queue."""
+        """Any other cancellation withdraws the request."""
         async with served(tmp_path, rules=ASKING, policy=LATE) as server, between(server) as ends:
             await ends.ask(1, "deploy")
             await waiting(server)

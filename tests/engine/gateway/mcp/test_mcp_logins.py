@@ -1,4 +1,4 @@
-"""Logins at MCP servers that want OAuth, at a server and an authorization server of the official SDK."""
+"""Logins at MCP servers that require OAuth, with a server and an authorization server of the SDK."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ ACCEPT = {"accept": "application/json, text/event-stream"}
 
 @dataclass
 class Vault:
-    """The server, and the files by which it is ordered about and says what it did."""
+    """The server, with the files of its orders and its log."""
 
     url: str
     directory: Path
@@ -72,7 +72,7 @@ class Vault:
         return found
 
     async def ask(self, clock: float = 0.0) -> tuple[int, list[str]]:
-        """The status of a request with the stored login, at a time, and what was reported."""
+        """Return the status of a request with the stored login at a time, and the reports."""
         reported: list[str] = []
         auth = StoredLogin(self.file, reported.append, lambda: clock or time.time())
         async with httpx2.AsyncClient(auth=auth) as http:
@@ -81,7 +81,7 @@ class Vault:
 
 
 class Browser:
-    """Opens what it is shown, and follows where it leads; `strays` come to the same port before."""
+    """Opens an address and follows its redirect; first it sends the `strays` to the same port."""
 
     def __init__(self, *strays: str, paste: bool = False) -> None:
         self._strays = strays
@@ -106,7 +106,7 @@ class Browser:
                 self.statuses.append((await http.get(back)).status_code)
 
     async def end(self) -> None:
-        """Wait until it has read its last page."""
+        """Wait until the browser has read its last page."""
         assert self._task is not None
         await self._task
 
@@ -139,7 +139,7 @@ async def running(directory: Path) -> AsyncGenerator[Vault]:
 
 @pytest.fixture
 def stored(tmp_path: Path) -> LoginFile:
-    """A login that ends after a minute, at a server that nobody runs."""
+    """A login that expires after 60 s, at a server that does not exist."""
     file = LoginFile("http://127.0.0.1:1/mcp", tmp_path)
     login = McpLogin(
         url=file.url,
@@ -157,7 +157,7 @@ def stored(tmp_path: Path) -> LoginFile:
 class TestLogin:
     @pytest.mark.slow
     async def test_is_kept_for_its_owner(self, vault: Vault) -> None:
-        """The tokens stand in a file of mode 0600, and are for this server alone (RFC 8707)."""
+        """The tokens are in a file of mode 0600 and are valid for this server only (RFC 8707)."""
         login = await vault.login()
         assert login.resource == vault.url
         assert login.issuer == login.token_endpoint.removesuffix("/token") + "/"
@@ -165,12 +165,12 @@ class TestLogin:
         assert vault.file.read() == login
         assert vault.log() == [f"code {vault.url}"]
         assert await vault.ask() == (200, [])
-        # Neither a log nor an error shows them.
+        # Neither a log nor an error contains the tokens.
         assert login.access_token.get_secret_value() not in repr(login)
 
     @pytest.mark.slow
     async def test_takes_no_answer_of_strangers(self, vault: Vault) -> None:
-        """What comes to the port without the state of this login is refused, and waited past."""
+        """A request without the login's state is refused, and the login keeps waiting."""
         strays = ("{base}?code=x&state=y", "{base}?error=access_denied", "{base}x", "{base}")
         browser = Browser(*strays)
         assert await log_in(vault.file, browser) is not None
@@ -179,14 +179,14 @@ class TestLogin:
 
     @pytest.mark.slow
     async def test_by_a_browser_elsewhere(self, vault: Vault) -> None:
-        """The address where it ended may be pasted."""
+        """The user can paste the address of a browser on another machine."""
         browser = Browser(paste=True)
         assert await log_in(vault.file, browser, browser.lines()) is not None
         assert browser.statuses == []
 
     @pytest.mark.slow
     async def test_refused(self, vault: Vault) -> None:
-        """Who is refused is told, and nothing is kept."""
+        """A refused login raises an error and stores nothing."""
         vault.order("deny")
         with pytest.raises(McpLoginError, match="refused: access_denied"):
             await vault.login()
@@ -194,12 +194,12 @@ class TestLogin:
 
     @pytest.mark.parametrize("url", ["http://shop.example/mcp", "http://127.0.0.1.example/mcp"])
     async def test_never_without_tls(self, url: str, tmp_path: Path) -> None:
-        """Without TLS only a server of this machine is logged in at."""
+        """A login without TLS is only possible at a local server."""
         with pytest.raises(McpLoginError, match="expected https"):
             await log_in(LoginFile(url, tmp_path), print)
 
     def test_leads_nowhere_else(self) -> None:
-        """A server elsewhere leads neither to plain HTTP nor to what listens on this machine."""
+        """A remote server can lead neither to plain HTTP nor to a local address."""
         check_address("https://id.example/authorize?state=x", local=False)
         check_address("http://127.0.0.1:99/authorize", local=True)
         for url in ("http://id.example/a", "javascript:alert(1)", "file:///etc/passwd", "https://"):
@@ -214,7 +214,7 @@ class TestRegisteredClient:
     @pytest.mark.slow
     @pytest.mark.parametrize("method", ["client_secret_basic", "none"])
     async def test_logs_in_and_renews(self, vault: Vault, method: str) -> None:
-        """Where nobody is registered one that is known logs in, and its secret renews the token."""
+        """Without registration, a preregistered client logs in and renews its token."""
         port = free_port()
         vault.order(f"closed {port} {method}")
         with pytest.raises(McpLoginError, match=r"[Rr]egist"):
@@ -229,7 +229,7 @@ class TestRegisteredClient:
 
     @pytest.mark.slow
     async def test_with_another_secret(self, vault: Vault) -> None:
-        """A wrong secret is refused, and nothing is kept."""
+        """A wrong secret is refused, and nothing is stored."""
         port = free_port()
         vault.order(f"closed {port} client_secret_basic")
         with pytest.raises(McpLoginError, match="Token exchange failed"):
@@ -240,13 +240,13 @@ class TestRegisteredClient:
 
     @pytest.mark.slow
     async def test_at_a_port_that_is_taken(self, vault: Vault) -> None:
-        """It is said that the browser could not come back."""
+        """If the callback port is taken, the error says that the browser cannot return."""
         port = int(vault.url.split(":")[2].partition("/")[0])
         with pytest.raises(McpLoginError, match=f"cannot return to port {port}"):
             await log_in(vault.file, Browser(), client=RegisteredClient("known", None, port))
 
     def test_its_secret(self, tmp_path: Path) -> None:
-        """It is of a file that others may not read, else of the environment; a public client has none."""
+        """The secret comes from a private file or from the environment; a public client has none."""
         file = tmp_path / "secret"
         file.write_text("hush\n")
         file.chmod(0o600)
@@ -265,7 +265,7 @@ class TestRegisteredClient:
 class TestUse:
     @pytest.mark.slow
     async def test_is_renewed_before_its_end(self, vault: Vault) -> None:
-        """One that has ended is renewed for the same server, by one of all that use it."""
+        """An expired token is renewed for the same server, once for all its users."""
         first = await vault.login()
         later = time.time() + 3600
         found = await asyncio.gather(*(vault.ask(later - number) for number in range(3)))
@@ -277,7 +277,7 @@ class TestUse:
         assert vault.file.path.stat().st_mode & 0o777 == 0o600
 
     async def test_is_renewed_while_many_wait(self, stored: LoginFile) -> None:
-        """The one that renews gets the threads that it needs, such as for the server's name."""
+        """A renewal gets the threads that it needs, although many requests wait for it."""
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
         renewed = list[str]()
 
@@ -297,7 +297,7 @@ class TestUse:
 
     @pytest.mark.slow
     async def test_is_renewed_when_refused(self, vault: Vault) -> None:
-        """A token that the server takes no more is renewed once, and the request sent again."""
+        """A token that the server refuses is renewed once, and the request is sent again."""
         await vault.login()
         vault.order("forget")
         assert await vault.ask() == (200, [])
@@ -305,7 +305,7 @@ class TestUse:
 
     @pytest.mark.slow
     async def test_that_cannot_be_renewed(self, vault: Vault) -> None:
-        """Then the server's refusal stays, and nobody is asked to log in there and then."""
+        """If the renewal fails, the refusal is returned and the failure reported."""
         await vault.login()
         vault.order("refuse")
         status, reported = await vault.ask()
@@ -315,7 +315,7 @@ class TestUse:
     @pytest.mark.slow
     @pytest.mark.parametrize("token", ["hush\r\nX-Other: 1", "hush\x00", "hush \u202e"])
     async def test_a_token_that_cannot_be_sent(self, vault: Vault, token: str) -> None:
-        """It is no token, and in no message: the old one stays."""
+        """A renewed token that no header can hold is discarded unshown, and the old one stays."""
         login, reported, sent = await vault.login(), list[str](), list[str]()
 
         def answer(request: httpx2.Request) -> httpx2.Response:
@@ -349,7 +349,7 @@ class TestUse:
 
     @pytest.mark.slow
     async def test_a_file_that_others_can_read(self, vault: Vault) -> None:
-        """It is not used, and the reason is told."""
+        """A file that others can read is not used, and the reason is reported."""
         await vault.login()
         vault.file.path.chmod(0o644)
         status, reported = await vault.ask()
@@ -358,7 +358,7 @@ class TestUse:
 
     @pytest.mark.slow
     async def test_a_file_of_another_server(self, vault: Vault) -> None:
-        """A login that was put in place of another one is none, nor is one that is renewed in clear."""
+        """A login for another server is refused, and so is one with an endpoint without TLS."""
         login = await vault.login()
         for change in ({"url": "https://shop.example/mcp"}, {"token_endpoint": "http://id.example/t"}):
             vault.file.write(login.model_copy(update=change))
@@ -367,7 +367,7 @@ class TestUse:
 
     @pytest.mark.slow
     async def test_through_the_gate(self, vault: Vault, tmp_path: Path) -> None:
-        """`interlock mcp --url` uses it; without one its answer names the command."""
+        """`interlock mcp --url` uses the login; without one, the error names the login command."""
         async with served(tmp_path, rules="block other") as server:
             with pytest.raises(BaseExceptionGroup) as error:
                 async with session(program(server, tmp_path, "--url", vault.url)):
@@ -380,7 +380,7 @@ class TestUse:
 
 class TestLogout:
     async def test_amid_a_request(self, stored: LoginFile) -> None:
-        """A request that is refused afterwards does not renew the login, nor bring its file back."""
+        """A request that is refused after the logout neither renews the login nor restores its file."""
         paths = list[str]()
 
         def answer(request: httpx2.Request) -> httpx2.Response:
@@ -396,7 +396,7 @@ class TestLogout:
 
     @pytest.mark.slow
     async def test_removes_and_revokes(self, vault: Vault) -> None:
-        """The file is gone, and the tokens are of no use at the server."""
+        """Logging out removes the file and revokes the tokens."""
         vault.order("secret")
         await vault.login()
         login, fault = await log_out(vault.file)
@@ -408,7 +408,7 @@ class TestLogout:
 
     @pytest.mark.slow
     async def test_where_others_could_read_it(self, vault: Vault) -> None:
-        """A login is not revoked in clear; it is removed all the same, which is said."""
+        """A login is not revoked without TLS; it is removed, and the fault is reported."""
         login = await vault.login()
         vault.file.write(login.model_copy(update={"revocation_endpoint": "http://id.example/revoke"}))
         found, fault = await log_out(vault.file)
@@ -419,7 +419,7 @@ class TestLogout:
 
     @pytest.mark.slow
     async def test_without_the_server(self, tmp_path: Path) -> None:
-        """Where the server cannot be asked the file is gone all the same, which is said."""
+        """If the server is unreachable, the file is removed and the fault is reported."""
         async with running(tmp_path) as vault:
             await vault.login()
         login, fault = await log_out(vault.file)
@@ -462,14 +462,14 @@ class TestCommand:
     def test_logout_of_nobody(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        """There is nothing to do, which is said."""
+        """Logging out without a login succeeds with a message."""
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         assert main(["mcp", "logout", "https://shop.example/mcp"]) == 0
         assert "There is no login at https://shop.example/mcp" in capsys.readouterr().out
 
     @pytest.mark.slow
     async def test_shows_the_address(self, vault: Vault, tmp_path: Path) -> None:
-        """`interlock mcp login` says where to log in, on stderr, and what comes next."""
+        """`interlock mcp login` prints the address on stderr and the next step on stdout."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "interlock.app.cli", "mcp", "login", vault.url),
             stdin=asyncio.subprocess.DEVNULL,

@@ -1,4 +1,4 @@
-"""Plans of MCP clients: a tool of Interlock's own among those of the server (G-108)."""
+"""Plans of MCP clients: a tool of Interlock beside the server's tools (G-108)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def decide(server: Served, *, approved: bool = True) -> None:
 
 
 async def listed(ends: Ends, *tools: str, **more: object) -> list[str]:
-    """The names that the client finds in the server's list."""
+    """Return the names that the client reads in the server's list."""
     await ends.send(id="list", method="tools/list", params={})
     await ends.answer("list", result={"tools": [{"name": each} for each in tools], **more})
     return [each["name"] for each in (await ends.told("list"))["result"]["tools"]]
@@ -33,26 +33,26 @@ async def listed(ends: Ends, *tools: str, **more: object) -> list[str]:
 
 class TestList:
     async def test_at_the_end(self, tmp_path: Path) -> None:
-        """The tool stands at the end of the list, once, in place of one of the server's."""
+        """The tool is last in the list and replaces a tool of the server with the same name."""
         async with served(tmp_path, rules=RULES) as server, between(server, plans=True) as ends:
             assert await listed(ends, "deploy", PLAN_TOOL, "push") == ["deploy", "push", PLAN_TOOL]
             found = (await ends.told("list"))["result"]["tools"][-1]
             assert found["inputSchema"] == json.loads(json.dumps(PLAN_SCHEMA))
 
     async def test_on_the_last_page(self, tmp_path: Path) -> None:
-        """Of several pages the last has it."""
+        """Only the last of several pages contains the tool."""
         async with served(tmp_path, rules=RULES) as server, between(server, plans=True) as ends:
             assert await listed(ends, "deploy", nextCursor="2") == ["deploy"]
 
     async def test_not_without(self, tmp_path: Path) -> None:
-        """Nobody finds it where it is not offered."""
+        """Without the option the list does not contain the tool."""
         async with served(tmp_path, rules=RULES) as server, between(server) as ends:
             assert await listed(ends, "deploy") == ["deploy"]
 
 
 class TestPlan:
     async def test_approved(self, tmp_path: Path) -> None:
-        """The server never sees the plan; the client reads what it lets pass, and its calls run."""
+        """The plan does not reach the server; the client reads the granted calls, which then run."""
         async with served(tmp_path, rules=RULES) as server, between(server, plans=True) as ends:
             await ends.ask(1, PLAN_TOOL, PLAN)
             await decide(server)
@@ -69,7 +69,7 @@ class TestPlan:
             ]
 
     async def test_denied(self, tmp_path: Path) -> None:
-        """A denied plan is a failed call."""
+        """A denied plan is answered as an error."""
         async with served(tmp_path, rules=RULES) as server, between(server, plans=True) as ends:
             await ends.ask(1, PLAN_TOOL, PLAN)
             await decide(server, approved=False)
@@ -77,14 +77,14 @@ class TestPlan:
             assert ends.server == []
 
     async def test_no_plan(self, tmp_path: Path) -> None:
-        """What is no plan is refused with its place, and nobody is asked."""
+        """An invalid plan is refused with the faulty place, without a request."""
         async with served(tmp_path, rules=RULES) as server, between(server, plans=True) as ends:
             await ends.ask(1, PLAN_TOOL, {"title": "Release 1.4", "steps": []})
             assert "steps: found an empty list" in text(await ends.told(1))
 
     @pytest.mark.parametrize("prefix", ["", "shop_"])
     async def test_by_its_own_name(self, tmp_path: Path, prefix: str) -> None:
-        """A prefix of the server's tools is no part of its name in rules."""
+        """The prefix of the server's tools does not change the name `plan` in rules."""
         async with served(tmp_path, rules=RULES) as server, between(server, plans=True) as ends:
             ends.gate._prefix = prefix
             await ends.ask(1, PLAN_TOOL, PLAN)

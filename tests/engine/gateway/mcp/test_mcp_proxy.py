@@ -1,4 +1,4 @@
-"""Calls between an MCP client and its server, at a real gate: told, withdrawn, held back, settled."""
+"""Calls between an MCP client and its server at a real gate: answers, withdrawals and results."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ FIELDS: list[tuple[dict[str, object], str | None]] = [
     ({"command": "echo " + "x " * 40_000 + "; rm y"}, "unclear"),
     ({"command": ["ls", "rm x"], "timeout": 5}, None),
 ]
-"""Inputs of a call that maps look into, and the name that blocks it."""
+"""Inputs of a call that maps read, and the name that blocks it."""
 MAPS = "map bash.command /^rm\\b/ as delete\nblock delete\nblock unclear"
 
 
 class Ends:
-    """A client and a server that keep what they are sent."""
+    """A client and a server that record the messages they get."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class Ends:
             self.server.append(message)
 
     async def _list(self, asked: dict[str, Any]) -> None:
-        """Answer the proxy's own request for the tools, one on a page."""
+        """Answer the proxy's own request for the tools, with one tool per page."""
         at = int(asked["params"].get("cursor", 0))
         more = {"nextCursor": str(at + 1)} if at + 1 < len(self.tools) else {}
         listed = [{"name": name} for name in self.tools[at : at + 1]]
@@ -103,7 +103,7 @@ class Ends:
         await self.line(json.dumps({"jsonrpc": "2.0", "id": call_id, **answer}))
 
     async def line(self, line: str) -> None:
-        """Have the server send a line."""
+        """Send a line from the server."""
         await self.proxy.handle_server(line.encode() + b"\n")
 
     async def done(self, call_id: object, text: str = "done", **result: object) -> None:
@@ -118,7 +118,7 @@ class Ends:
         return self.server[count - 1]
 
     async def told(self, call_id: object) -> dict[str, Any]:
-        """The answer to a request."""
+        """Return the answer to a request."""
 
         async def found() -> list[dict[str, Any]]:
             return [each for each in self.client if "method" not in each and each.get("id") == call_id]
@@ -126,7 +126,7 @@ class Ends:
         return (await until(found))[-1]
 
     async def ran(self, call_id: object, name: str, **result: object) -> dict[str, Any]:
-        """Have a call allowed and done."""
+        """Make a call that is allowed, and answer it."""
         count = len(self.server)
         await self.ask(call_id, name)
         await self.forwarded(count + 1)
@@ -163,7 +163,7 @@ async def calls(server: Served) -> list[CallState]:
 
 
 async def said(server: Served) -> list[str]:
-    """What stands in the transcripts beside calls."""
+    """Return the texts in the transcripts."""
     states = await server.hub.sessions()
     return [each.text for state in states for each in state.transcript if each.text]
 
@@ -175,7 +175,7 @@ def text(answer: dict[str, Any]) -> str:
 
 class TestWaiting:
     async def test_progress(self, tmp_path: Path) -> None:
-        """A client that gave a token hears that it needs approval, again and again, ever further."""
+        """A client with a progress token gets repeated notifications with rising numbers."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.ask(1, "deploy", _meta={"progressToken": "t"})
 
@@ -192,7 +192,7 @@ class TestWaiting:
             assert (await ends.forwarded())["params"]["name"] == "deploy"
 
     async def test_no_token_no_progress(self, tmp_path: Path) -> None:
-        """A client that gave no token hears nothing until there is an answer."""
+        """A client without a progress token gets no notification."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.ask(1, "deploy")
             await ends.ask(2, "deploy", _meta={"progressToken": 7})
@@ -200,7 +200,7 @@ class TestWaiting:
             assert {each["progressToken"] for each in ends.progress()} == {7}
 
     async def test_the_server_restarts(self, tmp_path: Path) -> None:
-        """A call that waits outlives a restart of Interlock's server, and is decided there."""
+        """A waiting call survives a restart of Interlock's server and is decided there."""
         async with served(tmp_path, rules=ASKING) as server:
             ends = Ends(server.agent_client)
             await ends.ask(1, "deploy", {"env": "prod"})
@@ -217,7 +217,7 @@ class TestWaiting:
 
 class TestCancelling:
     async def test_while_it_waits(self, tmp_path: Path) -> None:
-        """A call that is cancelled leaves the queue; its server never hears of it."""
+        """A cancelled call leaves the queue and does not reach its server."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.ask("a", "deploy")
             request = await waiting(server)
@@ -230,11 +230,11 @@ class TestCancelling:
             assert not (await server.hub.decide(request, approved=True, by="ada")).ok
             assert ends.server == []
             assert ends.client == []
-            # The id is free again, since nothing was asked under it.
+            # The id is free again, since no call was made under it.
             await ends.ran("a", "other")
 
     async def test_after_it_was_made(self, tmp_path: Path) -> None:
-        """The server hears of it, and the record says that nobody knows how the call ended."""
+        """The server gets the cancellation, and the call is recorded as failed."""
         async with served(tmp_path) as server, between(server) as ends:
             await ends.ask(1, "test")
             await ends.forwarded()
@@ -252,7 +252,7 @@ class TestCancelling:
             assert "requires" in text(await ends.told(2))
 
     async def test_the_client_goes(self, tmp_path: Path) -> None:
-        """When the client goes, what waits is withdrawn and nothing is made."""
+        """The request of a client that closes is withdrawn, and its call does not run."""
         async with served(tmp_path, rules=ASKING) as server:
             async with between(server) as ends:
                 await ends.ask(1, "deploy")
@@ -264,7 +264,7 @@ class TestCancelling:
 
 class TestResults:
     async def test_settle_nets(self, tmp_path: Path) -> None:
-        """A test that succeeded lets a deploy be asked for; the result passes after the gate knows it."""
+        """A successful test unlocks the deploy."""
         async with (
             served(tmp_path, rules="require test before deploy") as server,
             between(server) as ends,
@@ -276,7 +276,7 @@ class TestResults:
             await ends.forwarded(2)
 
     async def test_failures_settle_none(self, tmp_path: Path) -> None:
-        """What the server calls an error, in whatever way, is no success of the call."""
+        """Every form of error that a server returns fails the call."""
         async with (
             served(tmp_path, rules="require test before deploy") as server,
             between(server) as ends,
@@ -293,7 +293,7 @@ class TestResults:
             assert [each.output for each in (await calls(server))[3:4]] == ["broken"]
 
     async def test_edited(self, tmp_path: Path) -> None:
-        """The approved input runs, other parameters stay, and the model reads what was changed."""
+        """The edited input runs, other parameters stay, and the model reads the edit."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.ask(1, "deploy", {"env": "prod"}, _meta={"x": 1})
             request = await waiting(server)
@@ -317,7 +317,7 @@ class TestResults:
         ],
     )
     async def test_edited_with_data(self, tmp_path: Path, tool: dict | None, told: bool) -> None:
-        """A model that is shown a result's data reads there what was changed, unless that breaks it."""
+        """A result's data contains the note about an edit, unless its schema forbids that."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.send(id=9, method="tools/list")
             await ends.forwarded()
@@ -335,7 +335,7 @@ class TestResults:
             assert result["structuredContent"] == {"ok": True} | ({"interlock": note} if told else {})
 
     async def test_unrecorded_is_held_back(self, tmp_path: Path) -> None:
-        """A result that the gate could not record does not pass; the client reads why."""
+        """A result that cannot be recorded is replaced by an error."""
         async with served(tmp_path) as server:
             ends = Ends(lambda: AgentClient(server.url, server.agent, patience=0.1))
             await ends.ask(1, "test")
@@ -351,7 +351,7 @@ class TestResults:
         await ends.proxy.close()
 
     async def test_more_is_asked_of_the_client(self, tmp_path: Path) -> None:
-        """A call whose server first wants to know more is one call: it needs approval once."""
+        """A call for which the server requests more input needs one approval."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.ask(1, "deploy", {"env": "prod"})
             request = await waiting(server)
@@ -366,13 +366,13 @@ class TestResults:
             await ends.done(2)
             await ends.told(2)
             assert [each.status for each in await calls(server)] == ["done"]
-            # The state counts once, and for that call only.
+            # The state is valid once, and only for that call.
             await ends.ask(3, "deploy", {"env": "prod"}, requestState="s")
             await waiting(server)
             assert len(ends.server) == 2
 
     async def test_small_frames(self, tmp_path: Path) -> None:
-        """A result that is larger than what the gate takes is cut in the record, and passes whole."""
+        """A result larger than the gate's limit is cut in the record and passes completely."""
         limits = Limits(frame=1 << 14)
         async with served(tmp_path, limits=limits) as server, between(server) as ends:
             await ends.ask(1, "test")
@@ -382,7 +382,7 @@ class TestResults:
             assert 1000 < len((await calls(server))[0].output or "") < 50_000
 
     async def test_a_task(self, tmp_path: Path) -> None:
-        """A call that goes on as a task is settled by the task's result."""
+        """A call that continues as a task is settled by the task's result."""
         async with (
             served(tmp_path, rules="require test before deploy") as server,
             between(server) as ends,
@@ -410,7 +410,7 @@ class TestResults:
 
 class TestFields:
     async def test_are_looked_into(self, tmp_path: Path) -> None:
-        """G-64, G-65: lists, objects, odd spellings and long texts are read, or are unclear."""
+        """G-64, G-65: lists, objects, odd spellings and long texts are either read or unclear."""
         async with served(tmp_path, rules=MAPS) as server, between(server) as ends:
             for number, (given, name) in enumerate(FIELDS):
                 await ends.ask(number, "bash", given)
@@ -425,8 +425,10 @@ class TestFields:
 
 class TestNobodyJudges:
     async def test_no_server(self, tmp_path: Path) -> None:
-        """Without Interlock's server calls are answered with the remedy, and all else passes; they work
-        again as soon as it is there."""
+        """Without Interlock's server, calls get a remedy and other messages pass.
+
+        Calls work again as soon as the server runs.
+        """
         async with served(tmp_path) as server:
             port = server.address.port
         ends = Ends(lambda: AgentClient(server.url, server.agent, patience=0.1))
@@ -439,7 +441,7 @@ class TestNobodyJudges:
             await ends.proxy.close()
 
     async def test_no_token(self, tmp_path: Path) -> None:
-        """A token that the server does not know is said with its remedy."""
+        """An unknown token is reported with the remedy."""
         async with served(tmp_path) as server:
             ends = Ends(lambda: AgentClient(server.url, "nonsense", patience=0.1))
             await ends.ask(1, "test")
@@ -448,7 +450,7 @@ class TestNobodyJudges:
             await ends.proxy.close()
 
     async def test_the_session_was_ended(self, tmp_path: Path) -> None:
-        """Once people have ended the session, no call is made any more."""
+        """After an operator ended the session, no call runs."""
         async with served(tmp_path) as server, between(server) as ends:
             await ends.ran(1, "test")
             [session] = await server.hub.sessions()
@@ -458,7 +460,7 @@ class TestNobodyJudges:
             assert len(ends.server) == 1
 
     async def test_what_cannot_be_judged(self, tmp_path: Path) -> None:
-        """Inputs that are too large, or no text, are refused and the session goes on."""
+        """Inputs that are too large or no valid text are refused, and the session continues."""
         async with served(tmp_path) as server, between(server) as ends:
             await ends.ask(1, "test", {"a": "x" * (1 << 20)})
             assert "bytes" in text(await ends.told(1))
@@ -472,7 +474,7 @@ class TestNobodyJudges:
 
 class TestIds:
     async def test_in_use(self, tmp_path: Path) -> None:
-        """An id that has no answer yet is refused, whatever is asked under it."""
+        """A request under an id that is still in use is refused."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.ask(1, "deploy")
             await waiting(server)
@@ -484,7 +486,7 @@ class TestIds:
             assert [each["params"]["name"] for each in ends.server] == ["other"]
 
     async def test_a_ping_is_no_result(self, tmp_path: Path) -> None:
-        """The answer to another request never settles a call of the same id."""
+        """The answer to another request does not settle a call of the same id."""
         async with (
             served(tmp_path, rules="require test before deploy") as server,
             between(server) as ends,
@@ -497,7 +499,7 @@ class TestIds:
             assert "requires" in text(await ends.told(2))
 
     async def test_an_early_answer(self, tmp_path: Path) -> None:
-        """A server cannot answer a call that it was not asked."""
+        """An answer to a call that the server did not get is dropped."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.ask(1, "deploy")
             await waiting(server)
@@ -507,7 +509,7 @@ class TestIds:
 
 class TestIdsAgain:
     async def test_one_approval_serves_one_run(self, tmp_path: Path) -> None:
-        """G-76: a client that numbers its requests anew is asked about each of them."""
+        """G-76: a client that reuses an id needs an approval for each call."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.ask(1, "deploy")
             await server.hub.decide(await waiting(server), approved=True, by="ada")
@@ -526,7 +528,7 @@ class TestIdsAgain:
             assert sorted(call.status for call in await calls(server)) == ["blocked", "done"]
 
     async def test_over_two_connections(self, tmp_path: Path) -> None:
-        """G-76: two programs in one session that both begin at 1 use a limit once each."""
+        """G-76: two programs in one session that reuse an id share the limit."""
         rules = "limit push to 1 per session"
         async with (
             served(tmp_path, rules=rules) as server,
@@ -541,7 +543,7 @@ class TestIdsAgain:
 
 class TestSharedSessions:
     async def test_two_servers(self, tmp_path: Path) -> None:
-        """Two servers of one session are judged together, and it outlives the first."""
+        """Two servers of one session are judged together, and the session outlives the first one."""
         async with served(tmp_path, rules="require test before deploy") as server:
             async with between(server, "work") as ends:
                 await ends.ran(1, "test")
@@ -562,10 +564,10 @@ CHANGED = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
 
 
 class TestUnlisted:
-    """Only what the server lists is passed on (G-66)."""
+    """Only tools that the server lists are called (G-66)."""
 
     async def test_is_refused_and_recorded(self, tmp_path: Path) -> None:
-        """A name that the server does not list is answered with an error, and people can see it."""
+        """An unlisted tool gets an error, and the transcript contains it."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
             ends.tools = ["deploy", "Deploy2", "test"]
             await ends.ask(1, "undeploy", {"env": "prod"})
@@ -581,7 +583,7 @@ class TestUnlisted:
             assert await calls(server) == []
 
     async def test_another_spelling_is_another_name(self, tmp_path: Path) -> None:
-        """A lenient server never gets a listed tool's name in other letters."""
+        """Another spelling of a listed tool is refused."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
             ends.tools = ["deploy"]
             for at, name in enumerate(("Deploy", "deploy ", "dep\u200bloy", "d\u0435ploy")):
@@ -590,7 +592,7 @@ class TestUnlisted:
             assert ends.server == []
 
     async def test_is_asked_anew_when_the_list_changes(self, tmp_path: Path) -> None:
-        """A listed tool passes without asking again, until the server says that its list has changed."""
+        """The list is read once, and again after the server announces a change."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
             await ends.ran(1, "deploy")
             await ends.ran(2, "deploy")
@@ -603,7 +605,7 @@ class TestUnlisted:
             assert len(ends.server) == 2
 
     async def test_a_list_that_changes_while_it_is_read(self, tmp_path: Path) -> None:
-        """A change between two pages makes the proxy read the list from its beginning."""
+        """A change between two pages makes the proxy read the list again from its start."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
             ends.tools = ["gone", "deploy"]
             paged = ends.lists
@@ -623,7 +625,7 @@ class TestUnlisted:
             assert ends.pages == [0]
 
     async def test_is_what_a_server_without_a_list_has(self, tmp_path: Path) -> None:
-        """A server that answers with an error lists nothing, so nothing is passed on."""
+        """If the server answers the list with an error, no tool is called."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
 
             async def fails(asked: dict[str, Any]) -> None:
@@ -637,7 +639,7 @@ class TestUnlisted:
             assert ends.server == []
 
     async def test_a_server_that_never_lists_holds_no_call(self, tmp_path: Path) -> None:
-        """After a bounded time every waiting call is refused and recorded; a late list still counts."""
+        """Waiting calls are refused and recorded after a bounded time; a late list still counts."""
         async with served(tmp_path, rules="block rm") as server, between(server, listing=0.2) as ends:
             asked: list[dict[str, Any]] = []
 
@@ -661,7 +663,7 @@ class TestUnlisted:
 
     @pytest.mark.slow
     async def test_a_list_without_end(self, tmp_path: Path) -> None:
-        """A server whose list never ends is asked for a bounded number of pages."""
+        """The number of pages that the proxy requests is bounded."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
             answers: list[asyncio.Task[None]] = []
 
@@ -677,7 +679,7 @@ class TestUnlisted:
 
     @pytest.mark.slow
     async def test_the_client_sees_no_list_of_the_proxy(self, tmp_path: Path) -> None:
-        """Answers to the proxy's own requests, late and repeated ones too, never reach the client."""
+        """Answers to the proxy's own requests do not reach the client, even if late or repeated."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
             asked: list[str] = []
             paged = ends.lists
@@ -695,10 +697,10 @@ class TestUnlisted:
 
 
 class TestTwoReadings:
-    """A line of the server in which a key occurs twice is another message to another reader."""
+    """A line of the server with a repeated key, which two readers could read differently."""
 
     async def test_a_result(self, tmp_path: Path) -> None:
-        """Neither result of a call passes: client and record have the same failure, and the reason."""
+        """Neither reading of a result passes: the client and the record get the same error."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
             await ends.ask(1, "test")
             await ends.forwarded()
@@ -715,7 +717,7 @@ class TestTwoReadings:
             assert "passed" not in json.dumps(ends.client) + call.output
 
     async def test_an_answer_to_two_requests(self, tmp_path: Path) -> None:
-        """Both requests that a line may answer are told; one that still waits for a person waits on."""
+        """Both possible requests of an answer get an error; a call that waits for approval continues."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.send(id=1, method="resources/list")
             await ends.ask(2, "test")
@@ -731,7 +733,7 @@ class TestTwoReadings:
             assert "result" in await ends.told(3)
 
     async def test_the_list_of_tools(self, tmp_path: Path) -> None:
-        """Such a list names no tool, neither to the client nor for a call of one."""
+        """A list with a repeated key names no tool, neither to the client nor to the proxy."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
             listed = '"result":{"tools":[{"name":"rm"}],"tools":[{"name":"deploy"}]}'
 
@@ -749,7 +751,7 @@ class TestTwoReadings:
             assert [each["method"] for each in ends.server] == ["tools/list"]
 
     async def test_what_the_server_asks(self, tmp_path: Path) -> None:
-        """A request of the server is refused to the server, and ends none of the client's."""
+        """A request of the server is refused to the server and ends no request of the client."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
             await ends.ask(1, "test")
             await ends.forwarded()

@@ -18,7 +18,7 @@ SERVER = Path(__file__).parent / "mcp_server.py"
 
 
 async def self_test(directory: Path, server: Served | None, *line: str) -> tuple[int | None, str]:
-    """Exit code and output of the command before the shop's server."""
+    """Return the exit code and the output of the command in front of the shop's server."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "interlock.app.cli", "mcp", "--self-test", *line),
         *("--", sys.executable, str(SERVER)),
@@ -41,7 +41,7 @@ async def self_test(directory: Path, server: Served | None, *line: str) -> tuple
 @pytest.mark.slow
 class TestSelfTest:
     async def test_blocks_the_probe(self, tmp_path: Path) -> None:
-        """The gate's server records the call, no tool of the server runs, and its tools are named."""
+        """The gate's server records the probe, no tool of the server runs, and the output lists them."""
         async with served(tmp_path) as server:
             code, out = await self_test(tmp_path, server, "--prefix", "shop_")
             assert code == 0, out
@@ -55,14 +55,14 @@ class TestSelfTest:
             assert decided.tool == "shop_interlock_probe"
 
     async def test_says_that_nothing_else_is_blocked(self, tmp_path: Path) -> None:
-        """At a server in shadow mode the probe is blocked, and a note says that no other call is."""
+        """In shadow mode the probe is blocked, and a note says that no other call is blocked."""
         async with served(tmp_path, mode="shadow") as server:
             code, out = await self_test(tmp_path, server)
         assert code == 0, out
         assert "note: The server is in shadow mode: it records decisions, and blocks no other call" in out
 
     async def test_without_a_gate(self, tmp_path: Path) -> None:
-        """A proxy that reaches no server refuses calls, and that is no proof."""
+        """Without a server the self-test fails, because a refused call proves nothing."""
         code, out = await self_test(tmp_path, None)
         assert code == 1
         assert "FAULT: " in out

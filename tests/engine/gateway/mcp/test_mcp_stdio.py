@@ -42,7 +42,7 @@ SENT = (
 async def recorder(
     directory: Path, *words: str, server: Served | None = None, say: bytes = b""
 ) -> AsyncGenerator[Process]:
-    """`interlock mcp` before a recorder that is ready."""
+    """Yield `interlock mcp` in front of a recorder that is ready."""
     (directory / "say").write_bytes(say)
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "interlock.app.cli", "mcp", "--"),
@@ -72,7 +72,7 @@ async def recorder(
 
 
 async def listens(process: Process, directory: Path) -> None:
-    """Wait until the gate passes on what it is sent: before, a signal would still end the gate itself."""
+    """Wait until the gate forwards its input; an earlier signal would end the gate itself."""
     assert process.stdin is not None
     process.stdin.write(b'{"method":"x"}\n')
 
@@ -84,7 +84,7 @@ async def listens(process: Process, directory: Path) -> None:
 
 
 async def answer(process: Process, *lines: bytes) -> list[object]:
-    """Send lines; as many answers."""
+    """Send lines and return one answer for each."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(b"".join(lines))
@@ -93,7 +93,7 @@ async def answer(process: Process, *lines: bytes) -> list[object]:
 
 class TestBytes:
     async def test_pass_unchanged(self, tmp_path: Path) -> None:
-        """Both ways nothing but calls is changed, and when the client ends the server does."""
+        """Only calls are changed, and the server ends with the client."""
         async with recorder(tmp_path, say=SAID) as process:
             said, _ = await process.communicate(SENT)
             assert said == SAID
@@ -102,7 +102,7 @@ class TestBytes:
 
     @pytest.mark.slow
     async def test_attacks(self, tmp_path: Path) -> None:
-        """Calls in disguise do not reach the server, blocked ones neither; allowed ones do, once."""
+        """Disguised and blocked calls do not reach the server; an allowed call reaches it once."""
         call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rm","arguments":{}}}'
         allowed = call.replace(b"rm", b"test").replace(b":1,", b":2,")
         async with (
@@ -135,7 +135,7 @@ class TestBytes:
 class TestTheEnd:
     @pytest.mark.slow
     async def test_the_servers_code(self, tmp_path: Path) -> None:
-        """When the server ends, so does the gate, with its code."""
+        """The gate ends with its server, with the same exit code."""
         async with recorder(tmp_path) as process:
             assert process.stdin is not None
             process.stdin.write(b'{"method":"END"}\n')
@@ -143,7 +143,7 @@ class TestTheEnd:
 
     @pytest.mark.slow
     async def test_signals_pass(self, tmp_path: Path) -> None:
-        """A signal to end is the server's to follow; its stderr is the gate's."""
+        """A signal reaches the server, and the server's stderr reaches the gate's."""
         async with recorder(tmp_path, "trap") as process:
             await listens(process, tmp_path)
             process.send_signal(signal.SIGTERM)
@@ -153,7 +153,7 @@ class TestTheEnd:
 
     @pytest.mark.slow
     async def test_somebody_holds_its_output(self, tmp_path: Path) -> None:
-        """A server that leaves a child with its output behind has ended all the same."""
+        """The gate ends with its server although a child of the server holds the output."""
         async with recorder(tmp_path, "child") as process:
             assert process.stdin is not None
             process.stdin.write(b'{"method":"END"}\n')
@@ -170,7 +170,7 @@ class TestTheEnd:
 
     @pytest.mark.slow
     async def test_killed_by_it(self, tmp_path: Path) -> None:
-        """A server that a signal ended is told as shells do."""
+        """The exit code of a server that a signal ended is 128 plus the signal."""
         async with recorder(tmp_path) as process:
             await listens(process, tmp_path)
             process.send_signal(signal.SIGTERM)
@@ -179,7 +179,7 @@ class TestTheEnd:
 
     @pytest.mark.slow
     async def test_the_session_ends(self, tmp_path: Path) -> None:
-        """The session at the gate ends with the client, and what waits is withdrawn."""
+        """The session ends with the client, and its waiting request is withdrawn."""
         call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"deploy"}}\n'
         async with (
             served(tmp_path, rules="require human-approval before deploy") as server,

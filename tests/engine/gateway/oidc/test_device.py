@@ -1,4 +1,4 @@
-"""The device flow: as often as the provider wants to be asked, until it is agreed, denied or over."""
+"""The device flow: polls in the provider's interval until approval, denial or expiry."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.oidc_provider import CLIENT, DEVICE_CLIENT, OidcProvider, pro
 
 
 class Waiting:
-    """The pauses of a flow, which pass at once; at the one of `agree_at` the person answers."""
+    """The pauses of a flow, which pass at once; the user answers at pause `agree_at`."""
 
     def __init__(self, provider: OidcProvider, answer: str = "done", agree_at: int = 3) -> None:
         self.provider = provider
@@ -52,7 +52,7 @@ async def begun(made: OidcProvider) -> DeviceLogin:
 class TestFlow:
     @pytest.mark.slow
     async def test_until_the_person_agrees(self, made: OidcProvider) -> None:
-        """It is asked in the provider's interval, and ends with an ID token for this client."""
+        """The client polls in the provider's interval and gets an ID token for itself."""
         waiting = Waiting(made)
         tokens = await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
         assert waiting.pauses == [5.0, 5.0, 5.0]
@@ -61,7 +61,7 @@ class TestFlow:
 
     @pytest.mark.slow
     async def test_slow_down(self, made: OidcProvider) -> None:
-        """Each `slow_down` makes the interval five seconds longer, for good (RFC 8628, 3.5)."""
+        """Each `slow_down` permanently lengthens the interval by five seconds (RFC 8628, 3.5)."""
         made.slow = 2
         waiting = Waiting(made, agree_at=4)
         await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
@@ -69,14 +69,14 @@ class TestFlow:
 
     @pytest.mark.slow
     async def test_a_denial(self, made: OidcProvider) -> None:
-        """Who denies it ends it at once."""
+        """A denial ends the flow at once."""
         waiting = Waiting(made, "access_denied")
         with pytest.raises(FlowError, match="the login was denied there"):
             await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
 
     @pytest.mark.slow
     async def test_a_code_that_is_over(self, made: OidcProvider) -> None:
-        """When the provider says so, or when its time is over anyhow."""
+        """A code expires when the provider says so, or after its lifetime."""
         waiting = Waiting(made, "expired_token")
         with pytest.raises(FlowError, match="the code has expired: start again"):
             await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
@@ -87,7 +87,7 @@ class TestFlow:
 
     @pytest.mark.slow
     async def test_a_provider_that_is_down_for_a_while(self, made: OidcProvider) -> None:
-        """It is asked on, more seldom; nothing is lost by it."""
+        """The client keeps polling less often while the provider is down, and then gets its token."""
         waiting = Waiting(made, agree_at=3)
         waiting.down_at = (1, 2)
         tokens = await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
@@ -96,7 +96,7 @@ class TestFlow:
 
     @pytest.mark.slow
     async def test_a_provider_without_one(self, made: OidcProvider) -> None:
-        """Neither a provider that is down nor a client that it does not know begins a flow."""
+        """A provider that is down or does not know the client ends the flow with an error."""
         made.down = True
         with pytest.raises(ProviderError, match="status 503"):
             await client(made).begin_device()
@@ -108,7 +108,7 @@ class TestFlow:
 
 
 class TestAnswers:
-    """What the provider answers, whatever it is, ends as an error that a person can read."""
+    """Any invalid answer of the provider ends as a readable error."""
 
     @pytest.mark.variants
     @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ class TestAnswers:
         ],
     )
     async def test_that_makes_no_sense(self, made: OidcProvider, body: str) -> None:
-        """The error has no part of it, which may be a token."""
+        """The error contains no part of the answer, which may be a token."""
         for path, ask in (
             ("/token", lambda: client(made).refresh("one")),
             ("/device", lambda: client(made).begin_device()),

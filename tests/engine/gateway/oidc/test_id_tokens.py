@@ -1,4 +1,4 @@
-"""Checks of ID tokens: what a provider made for this client a moment ago counts, and nothing else."""
+"""Checks of ID tokens: only a fresh token of the provider for this client is valid."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ async def refused(made: OidcProvider, token: str, nonce: str | None = None) -> s
 
 class TestAcceptance:
     async def test_a_token_of_the_provider_counts(self, made: OidcProvider) -> None:
-        """Its claims are those of the person, also under the other client's name, and with its nonce."""
+        """The claims are the user's, also for the second client's name, a nonce and several audiences."""
         provider = Provider(made.issuer)
         claims = await provider.check(made.id_token(), [CLIENT])
         assert (claims.sub, claims.claim("groups")) == ("sub-ada", ["sre"])
@@ -52,7 +52,7 @@ class TestAcceptance:
         assert await provider.check(made.id_token(aud=[CLIENT, "x"], azp=CLIENT), [CLIENT])
 
     async def test_documents_are_fetched_once(self, made: OidcProvider) -> None:
-        """Metadata and keys are kept for a while, and fetched again after it."""
+        """Metadata and keys are cached for an hour."""
         now = [time.time()]
         provider = Provider(made.issuer, lambda: now[0])
         for _ in range(3):
@@ -64,7 +64,7 @@ class TestAcceptance:
 
     @pytest.mark.slow
     async def test_small_differences_of_clocks_do_not_matter(self, made: OidcProvider) -> None:
-        """What is over, or begins, by less than the leeway counts."""
+        """Times within the leeway are accepted."""
         now = int(time.time())
         provider = Provider(made.issuer)
         assert await provider.check(made.id_token(exp=now - 10), [CLIENT])
@@ -80,7 +80,7 @@ class TestForgeries:
             assert await refused(made, token)
 
     async def test_a_secret_that_everybody_has(self, made: OidcProvider) -> None:
-        """HS256 with the public key as its secret is refused by its algorithm."""
+        """A token signed by HS256 with the public key as secret is refused."""
         public = made.key.as_pem(private=False)
         head = base64.urlsafe_b64encode(b'{"alg":"HS256","kid":"one"}').rstrip(b"=")
         signed = head + b"." + made.id_token().split(".")[1].encode()
@@ -90,7 +90,7 @@ class TestForgeries:
 
     @pytest.mark.slow
     async def test_a_key_that_the_token_brings(self, made: OidcProvider) -> None:
-        """A token signed by a key of its own, which it shows in its header, is refused."""
+        """A token signed by its own key, also one shown in its header, is refused."""
         own = RSAKey.generate_key(2048, {"kid": "one"})
         claims = json.loads(base64.urlsafe_b64decode(made.id_token().split(".")[1] + "=="))
         for header in ({"jwk": own.as_dict(private=False)}, {}):
@@ -98,19 +98,19 @@ class TestForgeries:
             assert "cannot be verified" in await refused(made, token)
 
     async def test_another_kind_of_token(self, made: OidcProvider) -> None:
-        """An access token or a logout token of the same provider is no ID token."""
+        """An access token or a logout token of the same provider is refused."""
         for kind in ("at+jwt", "logout+jwt"):
             made.header = {"typ": kind}
             assert "not an ID token" in await refused(made, made.id_token())
 
     @pytest.mark.parametrize("text", ["", "a.b", "a.b.c", "…", "e30.e30.e30", "." * 100, "a" * 70_000])
     async def test_what_is_no_token(self, made: OidcProvider, text: str) -> None:
-        """Anything else is refused, and raises nothing else."""
+        """Any other text is refused with the same error."""
         assert await refused(made, text)
 
     @pytest.mark.slow
     async def test_a_changed_claim(self, made: OidcProvider) -> None:
-        """Another body under the same signature is refused."""
+        """A changed body under the same signature is refused."""
         head, _, signature = made.id_token().split(".")
         other = made.id_token({"sub": "sub-eve", "preferred_username": "ada"}).split(".")[1]
         assert "cannot be verified" in await refused(made, f"{head}.{other}.{signature}")
@@ -119,7 +119,7 @@ class TestForgeries:
 class TestClaims:
     @pytest.mark.slow
     async def test_another_client(self, made: OidcProvider) -> None:
-        """What was made for another client does not count, nor what one of several asked for."""
+        """A token for another client, or requested by another client, is refused."""
         assert "another client (shop)" in await refused(made, made.id_token(aud="shop"))
         assert "several clients" in await refused(made, made.id_token(aud=[CLIENT, "shop"]))
         azp = made.id_token(aud=[CLIENT, "shop"], azp="shop")
@@ -127,13 +127,13 @@ class TestClaims:
         assert "at the request of" in await refused(made, made.id_token(azp="shop"))
 
     async def test_another_issuer(self, made: OidcProvider) -> None:
-        """What says that it is of another provider is refused, whoever signed it."""
+        """A token that names another issuer is refused although the provider signed it."""
         said = await refused(made, made.id_token(iss="https://evil.example"))
         assert "from the issuer 'https://evil.example'" in said
 
     @pytest.mark.slow
     async def test_times(self, made: OidcProvider) -> None:
-        """Expired, future and old ones are refused, and those without times."""
+        """Expired, future and old tokens are refused, and so are tokens with missing claims."""
         now = int(time.time())
         assert "has expired" in await refused(made, made.id_token(exp=now - LEEWAY - 5))
         assert "in the future" in await refused(made, made.id_token(iat=now + LEEWAY + 5))
@@ -146,19 +146,19 @@ class TestClaims:
 
     @pytest.mark.slow
     async def test_a_time_of_hundreds_of_digits(self, made: OidcProvider) -> None:
-        """It is compared like any other, though no float holds it."""
+        """A time that is too large for a float is compared correctly."""
         assert "in the future" in await refused(made, made.id_token(nbf=10**400))
 
     @pytest.mark.slow
     async def test_the_nonce_of_another_login(self, made: OidcProvider) -> None:
-        """A token without this login's nonce is refused, also one with none."""
+        """A token with another nonce or none is refused."""
         for token in (made.id_token(), made.id_token(nonce="other")):
             assert "another login" in await refused(made, token, "mine")
 
 
 class TestKeys:
     async def test_a_key_that_is_new(self, made: OidcProvider) -> None:
-        """After a rotation the keys are fetched again, and what the old one signs is refused."""
+        """After a rotation the keys are fetched again, and tokens of the old key are refused."""
         now = [time.time()]
         provider = Provider(made.issuer, lambda: now[0])
         old = made.id_token()
@@ -170,7 +170,7 @@ class TestKeys:
             await provider.check(old, [CLIENT])
 
     async def test_unknown_keys_fetch_little(self, made: OidcProvider) -> None:
-        """Whoever sends tokens of made-up keys does not have the provider asked each time."""
+        """Tokens of unknown keys do not cause repeated requests to the provider."""
         provider = Provider(made.issuer)
         await provider.check(made.id_token(), [CLIENT])
         made.header = {"kid": "made-up"}
@@ -180,7 +180,7 @@ class TestKeys:
         assert made.asked.count("/jwks") == 1
 
     async def test_a_secret_among_the_keys(self, made: OidcProvider) -> None:
-        """A symmetric key in the set, and one for encryption, verify nothing."""
+        """A key for encryption verifies no signature."""
         made.key = RSAKey.generate_key(2048, {"kid": "enc"})
         for_encryption = RSAKey.import_key({**made.key.as_dict(private=False), "use": "enc"})
         made.shown_keys = [for_encryption]
@@ -189,7 +189,7 @@ class TestKeys:
 
 class TestProvider:
     async def test_a_provider_that_is_down(self, made: OidcProvider) -> None:
-        """The error names the provider and what is amiss."""
+        """The error names the provider's fault."""
         made.down = True
         with pytest.raises(ProviderError, match=r"answers with status 503; expected 200"):
             await Provider(made.issuer).check(made.id_token(), [CLIENT])
@@ -209,7 +209,7 @@ class TestProvider:
     async def test_an_answer_that_is_too_big(
         self, made: OidcProvider, headers: dict[str, str], size: int, said: str
     ) -> None:
-        """No more of it is read than a bound, and nothing is unpacked."""
+        """An answer is read up to a bound, and a compressed one is refused."""
         body = gzip.compress(b" " * size) if headers else b" " * size
         made.replies["/.well-known/openid-configuration"] = web.Response(body=body, headers=headers)
         with pytest.raises(ProviderError, match=said):
@@ -219,7 +219,7 @@ class TestProvider:
     async def test_an_answer_that_never_ends(
         self, made: OidcProvider, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """One that comes byte by byte is given up like one that does not come."""
+        """An answer that arrives byte by byte ends at the timeout."""
         monkeypatch.setattr("interlock.engine.gateway.oidc.answers.TIMEOUT", 0.3)
         made.drips = True
         async with asyncio.timeout(10):
@@ -227,7 +227,7 @@ class TestProvider:
                 await Provider(made.issuer).metadata()
 
     async def test_a_document_of_another_issuer(self, made: OidcProvider) -> None:
-        """Who shows the document of somebody else is no provider."""
+        """A metadata document that names another issuer is refused."""
         asked = made.issuer + "/"
         with pytest.raises(ProviderError, match=r"names the issuer 'http://127\.0\.0\.2:\d+'; if that"):
             await Provider(asked).metadata()
@@ -244,12 +244,12 @@ class TestProvider:
         ],
     )
     def test_an_issuer_that_is_none(self, url: str) -> None:
-        """Without TLS only a provider of this machine is one."""
+        """An issuer needs TLS unless it is local, and must be a plain URL."""
         with pytest.raises(ValueError, match="expected"):
             checked_issuer(url)
 
     def test_an_issuer(self) -> None:
-        """TLS, or this machine."""
+        """An issuer with TLS or a local address is accepted."""
         for url in (
             "https://id.example.com/realms/a",
             "http://127.0.0.1:1/",

@@ -1,4 +1,4 @@
-"""Logins: which name, role and groups a person gets, and that nobody becomes somebody else."""
+"""Logins: the name, role and groups of an operator, and attempts to get another operator's name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.support.oidc_provider import CLIENT, DEVICE_CLIENT, Claims, OidcProvi
 
 
 class Place:
-    """A provider, and a server's logins at it."""
+    """A provider, and the logins of a server that uses it."""
 
     def __init__(self, provider: OidcProvider, directory: Path) -> None:
         self.provider = provider
@@ -39,7 +39,7 @@ class Place:
         return OperatorLogins(terms, self.tokens, lambda: self.operators, clock=lambda: self.now)
 
     async def enter(self, claims: Claims) -> str:
-        """Log in; the name that it gives."""
+        """Log in and return the operator's name."""
         return (await self.logins.open(self.provider.id_token(claims))).name
 
     async def refused(self, claims: Claims) -> str:
@@ -49,7 +49,7 @@ class Place:
 
 
 def mirrored(token: str) -> str:
-    """A token with the other signature that holds for what it says: on P-256, with `n - s` for `s`."""
+    """Return the token with its other valid signature: on P-256, `n - s` instead of `s`."""
     order = 0xFFFFFFFF_00000000_FFFFFFFF_FFFFFFFF_BCE6FAAD_A7179E84_F3B9CAC2_FC632551
     said, _, signature = token.rpartition(".")
     numbers = base64.urlsafe_b64decode(f"{signature}==")
@@ -65,7 +65,7 @@ async def place(tmp_path: Path) -> AsyncGenerator[Place, None]:
 
 class TestRoles:
     async def test_groups_at_the_provider_give_role_and_groups(self, place: Place) -> None:
-        """The highest role counts; the token has it, and the groups, and ends with the session."""
+        """The highest role counts; the token has the role and the groups and ends with the session."""
         opened = await place.logins.open(place.provider.id_token(person("ada", "dev", "sre", "sec-team")))
         assert (opened.name, opened.rights) == ("ada", "administer")
         assert opened.groups == ("security", "oncall")
@@ -78,7 +78,7 @@ class TestRoles:
         assert place.tokens.find(opened.token or "") is None
 
     async def test_nobody_without_a_role_gets_in(self, place: Place) -> None:
-        """The error has the groups and the remedy, and nothing was kept of the person."""
+        """The error contains the groups and the remedy, and nothing is stored."""
         said = await place.refused(person("eve", "sales"))
         assert "'eve' has no role here: the groups are sales (claim 'groups')" in said
         assert "[oidc.roles]" in said
@@ -86,30 +86,30 @@ class TestRoles:
         assert not place.tokens.path.exists()
 
     async def test_a_default_role(self, place: Place) -> None:
-        """Who has no other role has that one, where there is one."""
+        """A user without another role gets the default role."""
         place.logins = place.on(replace(place.logins.terms, default_role="look"))
         opened = await place.logins.open(place.provider.id_token(person("eve")))
         assert opened.rights == "look"
 
     async def test_groups_that_were_left_out(self, place: Place) -> None:
-        """A provider that has too many groups to send does not make somebody one without any."""
+        """A user whose groups the provider omitted is refused, instead of counting as without groups."""
         claims = {**person("ada"), "groups": None, "_claim_names": {"groups": "src1"}}
         assert "too many groups" in await place.refused(claims)
 
     async def test_one_group_as_a_text(self, place: Place) -> None:
-        """Some providers send a list of one as a text; a number is no group."""
+        """A text counts as a list of one group; a number is no group."""
         assert await place.enter({**person("ada"), "groups": "sre"}) == "ada"
         assert "no role" in await place.refused({**person("eve"), "groups": [1, {"a": "sre"}]})
 
 
 class TestNames:
     async def test_a_person_keeps_the_first_name(self, place: Place) -> None:
-        """Whoever the provider calls otherwise later is still one person for a rule of two."""
+        """A user whom the provider renames keeps the first name and counts as one operator."""
         assert await place.enter(person("mallory", "dev")) == "mallory"
         assert await place.enter(person("ada", "dev", sub="sub-mallory")) == "mallory"
 
     async def test_nobody_gets_the_name_of_another_person(self, place: Place) -> None:
-        """Not as it is, nor one that is easily taken for it, also after the first has logged out."""
+        """A name like another user's is refused until that name is revoked, also after a logout."""
         opened = await place.logins.open(place.provider.id_token(person("ada", "dev")))
         place.logins.end(opened.token or "")
         for name in ("ada", "Ada", "áda"):
@@ -120,7 +120,7 @@ class TestNames:
 
     @pytest.mark.slow
     async def test_nobody_gets_the_name_of_a_token(self, place: Place) -> None:
-        """An operator's, an agent's, or one like the owner of an agent's."""
+        """A name like that of a token is refused, and so is one that resembles a token's owner."""
         place.tokens.issue("operator", "ben")
         place.tokens.issue("agent", "bot", "carol")
         said = await place.refused(person("ben", "dev"))
@@ -131,7 +131,7 @@ class TestNames:
 
     @pytest.mark.slow
     async def test_nobody_gets_the_name_of_a_configured_operator(self, place: Place) -> None:
-        """Only whose subject the configuration has gets the name, whatever the provider calls them."""
+        """Only the user with the configured subject gets a configured operator's name."""
         place.operators = Operators((Operator("ada", "administer", ("dba",)),))
         assert '[operators."ada"]' in await place.refused(person("ada", "dev"))
         theirs = login_id(place.provider.issuer, "sub-ada")
@@ -141,7 +141,7 @@ class TestNames:
 
     @pytest.mark.slow
     async def test_a_login_that_the_configuration_gives_a_token_s_name(self, place: Place) -> None:
-        """A person may have a token and logins under one name, where the configuration says so."""
+        """With the configured subject, an operator can have a token and logins under one name."""
         place.tokens.issue("operator", "ada")
         theirs = login_id(place.provider.issuer, "sub-ada")
         place.operators = Operators((Operator("ada", login=theirs),))
@@ -149,7 +149,7 @@ class TestNames:
 
     @pytest.mark.slow
     async def test_a_new_name_ends_the_logins_under_the_old_one(self, place: Place) -> None:
-        """A person is never here under two names, which would be two people."""
+        """A new name ends the operator's logins under the old one."""
         opened = await place.logins.open(place.provider.id_token(person("ada2", "dev")))
         theirs = login_id(place.provider.issuer, "sub-ada2")
         place.operators = Operators((Operator("ada", login=theirs),))
@@ -159,7 +159,7 @@ class TestNames:
 
     @pytest.mark.slow
     async def test_a_name_that_cannot_be_one(self, place: Place) -> None:
-        """Control characters, line breaks, blanks and long names are refused, as of configured names."""
+        """A name with control characters, line breaks or only blanks, or a long one, is refused."""
         for name in ("a\u202eda", "ada\nben", " ", "a" * 65):
             assert "an operator's name is one line" in await place.refused(person(name, "dev"))
         assert "no claim 'preferred_username'" in await place.refused({"sub": "x", "groups": "dev"})
@@ -175,13 +175,13 @@ class TestNames:
         assert await place.enter({**claims, "email_verified": True}) == "ada@example.com"
 
     async def test_the_subject_as_a_name(self, place: Place) -> None:
-        """The one claim that every provider has can be the name, too."""
+        """The subject can be the name."""
         place.logins = place.on(replace(place.logins.terms, name_claim="sub"))
         assert await place.enter(person("ada", "dev")) == "sub-ada"
 
     @pytest.mark.slow
     async def test_no_token_gets_the_name_of_a_person(self, place: Place) -> None:
-        """Neither as it is nor one like it; a login's token cannot be rotated into a lasting one."""
+        """A token gets no name like an operator's, and a login's token cannot be rotated."""
         await place.enter(person("ada", "dev"))
         for name in ("ada", "ADA"):
             with pytest.raises(TokenError, match="who logs in as"):
@@ -192,7 +192,7 @@ class TestNames:
 
 class TestUse:
     async def test_an_id_token_opens_one_login(self, place: Place) -> None:
-        """Whoever finds it later in a log opens nothing with it."""
+        """An ID token opens one login only."""
         token = place.provider.id_token(person("ada", "dev"))
         await place.logins.open(token)
         with pytest.raises(InvalidIdTokenError, match="used before"):
@@ -200,7 +200,7 @@ class TestUse:
 
     @pytest.mark.slow
     async def test_an_id_token_from_before_a_restart_opens_none(self, place: Place) -> None:
-        """A server that begins anew does not know which were used."""
+        """A server refuses ID tokens from before its start, because it does not know the used ones."""
         token = place.provider.id_token(person("ada", "dev"))
         await place.logins.open(token)
         place.now += timedelta(seconds=2)
@@ -209,7 +209,7 @@ class TestUse:
             await again.open(token)
 
     async def test_the_same_id_token_under_another_signature_opens_none(self, place: Place) -> None:
-        """Whoever has a signature by an elliptic curve can write it as another one that holds."""
+        """An ID token under its other valid elliptic-curve signature counts as used."""
         place.provider.rotate()
         token = place.provider.id_token(person("ada", "dev"))
         await place.logins.open(token)
@@ -217,7 +217,7 @@ class TestUse:
             await place.logins.open(mirrored(token))
 
     async def test_logins_of_one_person_are_bounded(self, place: Place) -> None:
-        """One more ends the oldest."""
+        """A login beyond the limit ends the oldest one."""
         first = await place.logins.open(place.provider.id_token(person("ada", "dev")))
         for _ in range(MAX_LOGINS):
             await place.enter(person("ada", "dev"))
@@ -225,7 +225,7 @@ class TestUse:
         assert len(place.tokens.tokens()) == MAX_LOGINS
 
     async def test_a_renewed_login_has_the_rights_of_now(self, place: Place) -> None:
-        """The token stays, its end too; role and groups are those of the new ID token."""
+        """A renewal keeps the token and its end; role and groups are those of the new ID token."""
         opened = await place.logins.open(place.provider.id_token(person("ada", "sre")))
         place.now += timedelta(minutes=5)
         new = place.provider.id_token(person("ada", "dev", "sec-team"))
@@ -236,7 +236,7 @@ class TestUse:
         assert (found.rights, found.groups) == ("decide", ("security",))
 
     async def test_a_login_that_is_not_read_again_ends(self, place: Place) -> None:
-        """With `recheck` it holds for so long, and on with each look, until its session is over."""
+        """With `recheck` a login ends after that time without a renewal."""
         place.logins = place.on(replace(place.logins.terms, session=300.0, recheck=120.0))
         opened = await place.logins.open(place.provider.id_token(person("ada", "dev")))
         token, begun = opened.token or "", place.now
@@ -252,7 +252,7 @@ class TestUse:
             place.logins.check(token)
 
     async def test_looking_again_lengthens_no_session(self, place: Place) -> None:
-        """However often role and groups are read."""
+        """A renewal does not extend the session."""
         place.logins = place.on(replace(place.logins.terms, session=150.0, recheck=120.0))
         opened = await place.logins.open(place.provider.id_token(person("ada", "dev")))
         place.now += timedelta(seconds=100)
@@ -261,14 +261,14 @@ class TestUse:
         assert place.tokens.find(opened.token or "") is None
 
     async def test_who_lost_every_role_is_logged_out(self, place: Place) -> None:
-        """A group that was taken away at the provider ends the login when it is read again."""
+        """A renewal without any role ends the login."""
         opened = await place.logins.open(place.provider.id_token(person("ada", "sre")))
         with pytest.raises(LoginRefusedError, match="no role"):
             await place.logins.renew(opened.token or "", place.provider.id_token(person("ada")))
         assert place.tokens.find(opened.token or "") is None
 
     async def test_no_login_takes_over_the_rights_of_another_person(self, place: Place) -> None:
-        """An ID token of somebody else renews nothing, and neither does a token that is no login's."""
+        """An ID token of another user renews no login, and a lasting token cannot be renewed."""
         opened = await place.logins.open(place.provider.id_token(person("ada", "dev")))
         with pytest.raises(LoginRefusedError, match="of another person"):
             await place.logins.renew(opened.token or "", place.provider.id_token(person("ben", "sre")))
@@ -279,7 +279,7 @@ class TestUse:
             place.logins.end(lasting)
 
     async def test_a_provider_that_is_down_lets_nobody_in(self, place: Place) -> None:
-        """The logins there are go on; no new one begins."""
+        """If the provider is down, existing logins continue and a new one fails."""
         opened = await place.logins.open(place.provider.id_token(person("ada", "dev")))
         place.logins = place.on(place.logins.terms)
         place.provider.down = True
@@ -290,7 +290,7 @@ class TestUse:
 
 class TestConfiguration:
     async def test_a_configured_role_bounds_a_login(self, place: Place) -> None:
-        """[operators] never gives more than the provider; its groups count beside those of the login."""
+        """[operators] never gives more rights than the provider; its groups add to the login's."""
         theirs = login_id(place.provider.issuer, "sub-ada")
         place.operators = Operators((Operator("ada", "look", ("dba",), theirs),))
         opened = await place.logins.open(place.provider.id_token(person("ada", "sre")))

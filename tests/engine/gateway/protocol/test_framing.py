@@ -1,4 +1,4 @@
-"""Frames: what is read of strangers, and what is not."""
+"""Frames: the accepted input from clients, and the refused one."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ class TestRequests:
     @pytest.mark.slow
     @given(st.dictionaries(st.text("abc"), values))
     def test_what_was_sent_is_what_is_read(self, sent: dict[str, object]) -> None:
-        """Numbers of any size, text and nesting arrive as they were: people approve what they see."""
+        """Numbers of any size, text and nesting are read unchanged, because operators approve them."""
         got = read_request(frame(params=sent)).params
         assert json.dumps(got) == json.dumps(sent)
 
     @given(st.text() | st.binary())
     def test_anything_is_read_or_refused(self, sent: str | bytes) -> None:
-        """Whatever a stranger sends is an error of the wire, never another."""
+        """Any invalid input raises a `WireError` and no other exception."""
         assert isinstance(refused(sent), WireError)
 
     def test_a_whole_number_beyond_64_bits(self) -> None:
-        """An amount that floats would round stays what it is."""
+        """A number that a float would round stays exact."""
         assert read_request(frame(params={"input": 10**30 + 1})).params == {"input": 10**30 + 1}
 
     @pytest.mark.parametrize(
@@ -85,28 +85,28 @@ class TestRequests:
         ],
     )
     def test_refused(self, text: str | bytes, code: Code) -> None:
-        """No JSON, no request, numbers that are none, fields that nobody knows."""
+        """Invalid JSON, invalid requests, infinite numbers and unknown fields are refused."""
         assert refused(text).code == code
 
     @pytest.mark.parametrize("number", ["1e0308", "1E+100", "2.5e-999", "1" * 309, "9" * 209 + "e99"])
     def test_large_and_small_numbers_that_are_some(self, number: str) -> None:
-        """Long texts of numbers are looked at, and most of them are numbers."""
+        """A long number is accepted if it is finite."""
         found = read_request(frame(params={"x": 1}).replace("1}", f"{number}}}")).params["x"]
         assert found == json.loads(number)
 
     @pytest.mark.parametrize("given_id", [True, 1.0, 1.5, [], {}, LARGEST_ID + 1, "x" * 129])
     def test_ids_that_are_none(self, given_id: object) -> None:
-        """An id is a text or a whole number that every language can hold; `true` is not 1."""
+        """An id is a text or an integer that every language can represent; `true` is refused."""
         error = refused(frame(id=given_id))
         assert (error.code, error.request_id) == (Code.REQUEST, None)
 
     def test_the_id_is_in_the_refusal(self) -> None:
-        """Whoever asked learns which of its requests was none."""
+        """The error contains the id of the refused request."""
         error = refused(frame(params=[]))
         assert json.loads(error_frame(error.request_id, error))["id"] == 7
 
     def test_depth(self) -> None:
-        """A frame has so many levels and no more, however few brackets its text has otherwise."""
+        """The depth of a frame is bounded; brackets in texts do not count."""
 
         def nested(levels: int) -> str:
             return frame(params={"x": 0}).replace("0}", "[" * levels + "]" * levels + "}")
@@ -127,19 +127,19 @@ class TestRequests:
         ],
     )
     def test_a_key_that_stands_twice(self, text: str) -> None:
-        """Two readers could take two inputs from it: the refusal names the key."""
+        """A repeated key is refused with its name, because two readers could read different inputs."""
         error = refused(text)
         assert (error.code, error.request_id) == (Code.PARSE, 7)
         assert '"tool"' in str(error) or '"id"' in str(error)
         assert "occurs twice" in str(error)
 
     def test_colons_are_no_keys(self) -> None:
-        """Texts and keys with colons, and numbers of any size, are as they were sent."""
+        """Texts and keys with colons and numbers of any size are read unchanged."""
         sent = {"url": "http://h:1/", '"a": "b"': [{"a": ":", "b": {"a": 10**4200}}], "a": {}}
         assert read_request(frame(params=sent)).params == sent
 
     def test_no_value_is_repeated(self) -> None:
-        """What does not fit is named by its field; its value, which may be secret, is not said."""
+        """An error names the faulty field, but not its value, which may be secret."""
         error = refused(frame(params="ilk_agent_secret"))
         assert "params" in str(error)
         assert "secret" not in str(error)
@@ -147,7 +147,7 @@ class TestRequests:
 
 class TestAnswers:
     def test_round_trip(self) -> None:
-        """What either side writes, the other reads."""
+        """Each side reads the frames that the other writes."""
         asked = CallTool(session="s", call="c", tool="bash", input={"x": 10**30})
         assert read_request(request_frame("tool.call", asked, 3).decode()).params["input"] == {
             "x": 10**30
@@ -162,7 +162,7 @@ class TestAnswers:
         assert isinstance(read_incoming(notice_frame("said", asked)), Notice)
 
     def test_what_a_journal_may_hold(self) -> None:
-        """Recorded inputs of the server's own agents may be deeper than any request, or infinite."""
+        """Recorded inputs of the server's own agents may be deeper than a request, or infinite."""
 
         class Said(BaseModel):
             x: object
@@ -175,7 +175,7 @@ class TestAnswers:
         assert isinstance(read_incoming(text % "Infinity"), Notice)
 
     def test_half_characters_in_an_error(self) -> None:
-        """A message about a file with a strange name is sent all the same."""
+        """A lone surrogate in an error message is replaced, and the message is sent."""
         assert json.loads(error_frame(1, WireError(Code.REFUSED, "a\udcff")))["error"]["message"] == "a?"
 
 
@@ -191,7 +191,7 @@ class TestAnswers:
 def test_yes_and_no_are_no_texts(
     method: str, field: str, others: dict[str, object], value: object
 ) -> None:
-    """What a slip of a client's means is not guessed: yes is `true`, and nothing else."""
+    """A boolean field accepts only `true` and `false`."""
     methods = {each.name: each for each in (*CONSOLE_METHODS, *AGENT_METHODS)}
     params = methods[method].params
     assert params.model_validate({**others, field: True})

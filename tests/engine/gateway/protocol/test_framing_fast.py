@@ -1,4 +1,4 @@
-"""Requests that are read without a second look."""
+"""Requests that are read without the model."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ MEMBERS = st.fixed_dictionaries(
 
 
 class TestReadRequest:
-    """The quick way takes what the model takes, as the model takes it."""
+    """The fast reader and the model agree."""
 
     @given(MEMBERS, st.sets(st.sampled_from(["jsonrpc", "method", "id", "params"]), max_size=1))
     def test_is_what_the_model_makes_of_it(self, found: dict[str, object], without: set[str]) -> None:
-        """Whatever the members are: the same request, or an error from both."""
+        """For any members, both return the same request or raise an error."""
         loaded = {name: value for name, value in found.items() if name not in without}
         try:
             expected = Request.model_validate(loaded)

@@ -1,4 +1,4 @@
-"""Kinds of operators' tokens, and read-only consoles: what each may ask a server."""
+"""Kinds of operators' tokens, and read-only consoles: the methods that each may call."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ CHANGES: dict[str, Rights] = {
 
 @asynccontextmanager
 async def read_only(server: Served, secret: str) -> AsyncGenerator[ClientConnection, None]:
-    """A console by hand whose greeting says that it only looks."""
+    """Yield a raw console connection that connects as read-only."""
     from websockets.asyncio.client import connect
 
     from interlock.engine.gateway.server.admission import SUBPROTOCOL
@@ -77,7 +77,7 @@ async def read_only(server: Served, secret: str) -> AsyncGenerator[ClientConnect
 
 
 async def refused(socket: ClientConnection) -> set[str]:
-    """The methods for consoles that are not allowed on a connection."""
+    """Return the console methods that are refused on a connection."""
     return {
         method.name
         for method in CONSOLE_METHODS
@@ -87,14 +87,14 @@ async def refused(socket: ClientConnection) -> set[str]:
 
 class TestTheTable:
     def test_every_method_declares_its_kind(self) -> None:
-        """Whatever changes something is known to need more than looking, and nothing else is."""
+        """Every method that changes something needs more than `look`, and no other method does."""
         operators = {each.name: each.needs for each in METHODS if each.kind == "operator"}
         assert {name: needs for name, needs in operators.items() if needs != "look"} == CHANGES
         assert set(operators.values()) == set(KINDS)
         assert {each.needs for each in METHODS if each.kind == "agent"} == {"agent"}
 
     def test_each_may_what_those_before_may(self) -> None:
-        """The kinds are in order; an agent's token is of none."""
+        """Each kind includes the kinds before it; an agent's token has none."""
         found = {have: [each for each in KINDS if may(have, each)] for have in KINDS}
         assert found == {"look": ["look"], "decide": ["look", "decide"], "administer": list(KINDS)}
         assert not any(may(None, each) or may(each, "agent") for each in KINDS)
@@ -104,7 +104,7 @@ class TestTheServer:
     @pytest.mark.variants
     @pytest.mark.parametrize("rights", KINDS)
     async def test_refuses_what_needs_more(self, tmp_path: Path, rights: Rights) -> None:
-        """Each method is asked for by hand with a token of each kind."""
+        """Each method is called with a token of each kind; the refusal names the remedy."""
         async with served(tmp_path) as server:
             secret = server.tokens.issue("operator", "cy", rights=rights)
             async with raw(server, secret, "/console") as socket:
@@ -117,7 +117,7 @@ class TestTheServer:
                 assert (remedy in found.error.message) is (rights != "administer")
 
     async def test_a_read_only_console_changes_nothing(self, tmp_path: Path) -> None:
-        """Whatever the token may: who said so when it connected is held to it, whatever it asks."""
+        """A read-only console is refused every change, whatever its token allows."""
         async with served(tmp_path) as server, read_only(server, server.ada) as socket:
             assert await refused(socket) == set(CHANGES)
             found = await ask(socket, "session.end", **EXAMPLES["session.end"][0])
@@ -125,7 +125,7 @@ class TestTheServer:
             assert "connect without --read-only" in found.error.message
 
     async def test_clients_know_their_rights(self, tmp_path: Path) -> None:
-        """A console learns what it may, and reads of what it may not what helps."""
+        """A console knows its rights, and a refused method returns the reason."""
         async with served(tmp_path) as server:
             secret = server.tokens.issue("operator", "cy", rights="decide")
             async with (
@@ -143,7 +143,7 @@ class TestTheServer:
                 )
 
     async def test_a_grant_is_more_than_an_answer(self, tmp_path: Path) -> None:
-        """Who may decide one call lets no later one pass; the request stays open for that."""
+        """A token that may only decide cannot add a grant, and the request stays open."""
         async with (
             served(tmp_path, rules=ASKS) as server,
             server.agent_client() as client,
@@ -163,7 +163,7 @@ class TestTheServer:
 
 
 def edited(server: Served, of: str, /, **members: str | None) -> None:
-    """Change what tokens.json says of a token, as an editor does; `None` takes a member off."""
+    """Edit the entry of a token in tokens.json; `None` removes a field."""
     content = json.loads(server.tokens.path.read_text())
     [entry] = [each for each in content["tokens"] if each["name"] == of]
     entry |= members
@@ -173,10 +173,10 @@ def edited(server: Served, of: str, /, **members: str | None) -> None:
 
 
 class TestAnOpenConnection:
-    """What a token may is what its file says at the next request, not what it said at the connection."""
+    """The rights of a token are those in its file at the next request."""
 
     async def test_has_no_rights_that_were_taken(self, tmp_path: Path) -> None:
-        """Nothing is done for the request; whoever comes back is refused with the remedy."""
+        """A request after the rights were reduced is not executed, and the connection is closed."""
         async with (
             served(tmp_path, rules=ASKS) as server,
             server.agent_client() as client,
@@ -198,7 +198,7 @@ class TestAnOpenConnection:
                 assert code(again) == Code.NOT_ALLOWED
 
     async def test_comes_back_with_what_it_may(self, tmp_path: Path) -> None:
-        """A console whose rights were taken knows those that are left."""
+        """A console whose rights were reduced reconnects with the remaining rights."""
         async with served(tmp_path) as server, server.console() as ada:
             edited(server, "ada", rights="look")
 
@@ -220,7 +220,7 @@ class TestAnOpenConnection:
     async def test_is_nobody_elses(
         self, tmp_path: Path, path: str, name: str, change: dict[str, str | None]
     ) -> None:
-        """A token that became another's, or of another kind, is not used under what it was."""
+        """A connection ends if its token's name, kind or owner changes."""
         async with served(tmp_path) as server:
             secret = server.ada if name == "ada" else server.agent
             async with raw(server, secret, path) as socket:
@@ -230,7 +230,7 @@ class TestAnOpenConnection:
                 assert socket.close_code == 1012
 
     async def test_answers_nothing_by_halves(self, tmp_path: Path) -> None:
-        """Of two approvals the first does not count once its token may only look."""
+        """The first of two approvals no longer counts once its token may only look."""
         rules = "require human-approval before deploy by 2"
         async with (
             served(tmp_path, rules=rules) as server,
@@ -249,7 +249,7 @@ class TestAnOpenConnection:
 
 class TestLargeNumbers:
     async def test_no_journal_has_them(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-        """A number beyond any event's is a parameter that does not fit, and no failure of the server."""
+        """A number beyond 64 bits is an invalid parameter and causes no server error."""
         async with served(tmp_path) as server, raw(server, server.ada, "/console") as socket:
             asked = 0
             for method in CONSOLE_METHODS:
@@ -265,7 +265,7 @@ class TestLargeNumbers:
 
 class TestTokens:
     def test_one_from_before_there_were_kinds(self, tmp_path: Path) -> None:
-        """An operator's token without a kind goes on doing everything, also after its rotation."""
+        """An operator's token without a kind keeps all rights, also after its rotation."""
         tokens = TokenFile(tmp_path / "tokens.json")
         secret = tokens.issue("operator", "ada", rights="look")
         text = tokens.path.read_text()
@@ -278,7 +278,7 @@ class TestTokens:
         assert [each.rights for each in tokens.tokens()] == ["administer"]
 
     def test_rotation(self, tmp_path: Path) -> None:
-        """A token's kind stays until its rotation names another, which the new secret alone has."""
+        """A token keeps its kind until a rotation changes it, for the new secret only."""
         tokens = TokenFile(tmp_path / "tokens.json")
         tokens.issue("operator", "ada", rights="look")
         old = tokens.rotate("ada")
@@ -287,7 +287,7 @@ class TestTokens:
         assert [None if each is None else each.rights for each in found] == ["look", "decide"]
 
     def test_agents_have_none(self, tmp_path: Path) -> None:
-        """No kind makes an agent's token one for people."""
+        """An agent's token cannot get a kind."""
         tokens = TokenFile(tmp_path / "tokens.json")
         with pytest.raises(TokenError, match="only an operator's"):
             tokens.issue("agent", "bot", rights="administer")

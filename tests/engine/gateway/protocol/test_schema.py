@@ -1,4 +1,4 @@
-"""The protocol's document and schema: current, and true of every method."""
+"""The protocol's document and schema: up to date and complete for every method."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ ROOT = Path(__file__).parents[4]
 
 class TestTheDocument:
     def test_is_current(self) -> None:
-        """docs/protocol.md is what `interlock protocol` prints; write it anew after a change."""
+        """docs/protocol.md equals the output of `interlock protocol`; run it again after a change."""
         assert (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8") == document()
 
     def test_names_everything(self) -> None:
-        """Every method, error and model has its place, and every link leads somewhere."""
+        """Every method and error is listed, and every link has a target."""
         text = document()
         headings = {line[4:].lower() for line in text.splitlines() if line.startswith("### ")}
         for method in METHODS:
@@ -38,7 +38,7 @@ class TestTheDocument:
 
 class TestTheSchema:
     def test_is_whole(self) -> None:
-        """Every method and every error is in it, every reference leads to a definition."""
+        """The schema contains every method and error, and every reference has a definition."""
         found = schema()
         text = json.dumps(found)
         assert set(found["methods"]) == {"hello", *(method.name for method in METHODS)}  # type: ignore[arg-type]
@@ -49,7 +49,7 @@ class TestTheSchema:
             assert part.split('"')[0] in definitions
 
     def test_what_is_sent_takes_nothing_else(self) -> None:
-        """Parameters say themselves that a field they do not name is an error."""
+        """The schema of the parameters forbids additional fields."""
         definitions = schema()["$defs"]
         assert isinstance(definitions, dict)
         for method in METHODS:
@@ -60,12 +60,12 @@ class TestTheSchema:
 
 class TestExamples:
     def test_of_every_method(self) -> None:
-        """No method is without an example."""
+        """Every method has an example."""
         assert set(EXAMPLES) == {method.name for method in METHODS}
 
     @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
     def test_round_trip(self, method: Method[Payload, BaseModel]) -> None:
-        """What a client makes of parameters is what a server makes of its frame."""
+        """A server reads the parameters that a client wrote."""
         for example in EXAMPLES[method.name]:
             params = method.params.model_validate(example)
             read = read_request(request_frame(method.name, params, 1).decode())
@@ -75,7 +75,7 @@ class TestExamples:
 
     @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
     async def test_is_answered(self, tmp_path: Path, method: Method[Payload, BaseModel]) -> None:
-        """A server answers every method with its result, or an error that the protocol names."""
+        """A server answers every method with its result or with an error of the protocol."""
         async with served(tmp_path) as server:
             secret, path = (
                 (server.agent, "/agent") if method.kind == "agent" else (server.ada, "/console")

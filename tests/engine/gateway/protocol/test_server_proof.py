@@ -1,4 +1,4 @@
-"""Who listens on a port proves that it knows the client's token before that is sent there."""
+"""A server proves that it knows the client's token before the client sends it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SECRET = "ilk_agent_a-secret-of-somebody"
 
 @asynccontextmanager
 async def listening(answer: Callable[[bytes], bytes]) -> AsyncGenerator[tuple[str, list[bytes]], None]:
-    """Somebody else who listens in a server's place, and everything that was said there."""
+    """Yield the URL of a stranger in a server's place, and a list of the requests it gets."""
     heard: list[bytes] = []
 
     async def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -46,7 +46,7 @@ def page(status: str, body: str) -> bytes:
 
 
 async def asked(server: Served, lines: dict[str, str]) -> tuple[int, str]:
-    """What the server answers to such a question."""
+    """Return the server's answer to a proof request."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.address.port)
     head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
     writer.write(f"GET {PATH} HTTP/1.1\r\n{head}\r\n".encode())
@@ -56,7 +56,7 @@ async def asked(server: Served, lines: dict[str, str]) -> tuple[int, str]:
 
 
 def question(secret: str, host: str, nonce: str = "0" * 64) -> dict[str, str]:
-    """As docs/protocol.md has it, without the code that is tested."""
+    """Return the headers of docs/protocol.md, computed without the tested code."""
     key = hashlib.sha256(secret.encode()).digest()
     name = hmac.new(key, b"interlock name", hashlib.sha256).hexdigest()[:32]
     return {"Host": host, TOKEN_HEADER: name, NONCE_HEADER: nonce}
@@ -77,7 +77,7 @@ class TestClients:
         ],
     )
     async def test_tell_strangers_nothing(self, answer: Callable[[bytes], bytes]) -> None:
-        """Whoever cannot prove it gets no token, of agents, consoles and hooks alike."""
+        """A stranger without the proof gets no token from agents, consoles and hooks."""
         async with listening(answer) as (url, heard):
             for client in (AgentClient(url, SECRET, patience=0.0), ConsoleClient(url, SECRET)):
                 with pytest.raises(NotAdmittedError, match="not sent"):
@@ -101,7 +101,7 @@ class TestClients:
         ],
     )
     async def test_lost_on_the_way(self, answer: Callable[[bytes], bytes]) -> None:
-        """Half an answer is a lost connection and nobody's word about a token, which is not sent."""
+        """A truncated answer is a lost connection, not a refusal, and the token is not sent."""
         async with listening(answer) as (url, heard):
             for client in (AgentClient(url, SECRET, patience=0.0), ConsoleClient(url, SECRET)):
                 with pytest.raises(UnreachableError, match="lost"):
@@ -112,7 +112,7 @@ class TestClients:
             assert all(SECRET.encode() not in each for each in heard)
 
     async def test_come_back_later(self) -> None:
-        """A server that takes nobody now is tried again; it is no stranger for that."""
+        """A server that is temporarily unavailable counts as unreachable, not as a stranger."""
         async with listening(lambda _: page("503 Service Unavailable", "later")) as (url, _):
             with pytest.raises(UnreachableError, match="later"):
                 await AgentClient(url, SECRET, patience=0.0).link.open()
@@ -120,12 +120,12 @@ class TestClients:
                 await asyncio.to_thread(prove, url, SECRET, time.monotonic() + 5.0)
 
     async def test_ask_anew_each_time(self) -> None:
-        """No two questions are the same: an answer that was overheard is of no use."""
+        """Every proof request has another nonce, so that a recorded answer is useless."""
         texts = {ProofRequest(SECRET, "h:1").text for _ in range(50)}
         assert len(texts) == 50
 
     async def test_silence(self) -> None:
-        """Who says nothing is given up in time."""
+        """A silent server ends the attempt at its deadline."""
         listener = await asyncio.start_server(lambda r, w: asyncio.sleep(60), "127.0.0.1", 0)
         async with listener:
             url = f"ws://127.0.0.1:{listener.sockets[0].getsockname()[1]}"
@@ -133,7 +133,7 @@ class TestClients:
                 await asyncio.to_thread(prove, url, SECRET, time.monotonic() + 0.2)
 
     async def test_their_own_server(self, tmp_path: Path) -> None:
-        """A server of theirs proves it, to every kind of client."""
+        """A real server proves itself to every kind of client."""
         async with served(tmp_path) as server, server.agent_client() as agent, server.console():
             assert agent.link.welcome is not None
             await asyncio.to_thread(prove, server.url, server.agent, time.monotonic() + 5.0)
@@ -141,7 +141,7 @@ class TestClients:
 
 class TestServer:
     async def test_as_documented(self, tmp_path: Path) -> None:
-        """The proof is what the document says, for tokens in force only."""
+        """The proof equals the documented one, and only for valid tokens."""
         async with served(tmp_path) as server:
             host, key = f"127.0.0.1:{server.address.port}", hashlib.sha256(server.agent.encode())
             made = hmac.new(key.digest(), f"interlock proof {host} {'0' * 64}".encode(), hashlib.sha256)
@@ -152,7 +152,7 @@ class TestServer:
                 await server.agent_client().link.open()
 
     async def test_passes_on_for_nobody(self, tmp_path: Path) -> None:
-        """A question about another host has no answer here: nobody can ask it for somebody else."""
+        """A proof request for another host is refused, so that a stranger cannot relay it."""
         async with served(tmp_path) as server:
             port = server.address.port
             for host in ("127.0.0.1:1", f"localhost:{port}", f"[::1]:{port}", "example.com", ""):
@@ -160,7 +160,7 @@ class TestServer:
                 assert status == 421, said
 
     async def test_of_another_address_of_this_machine(self, tmp_path: Path) -> None:
-        """Who listens on the same port there passes the question on, and gets no token."""
+        """A relay on the same port of another local address gets no token."""
         async with served(tmp_path, address=Address("127.0.0.2", 0)) as server:
             heard = bytearray()
 
@@ -184,20 +184,20 @@ class TestServer:
 
     @pytest.mark.parametrize("nonce", ["", "0" * 63, "0" * 65, "g" * 64, "A" * 64, "0" * 5000])
     async def test_no_question(self, tmp_path: Path, nonce: str) -> None:
-        """What is no question has no answer."""
+        """A proof request with an invalid nonce is refused."""
         async with served(tmp_path) as server:
             host = f"127.0.0.1:{server.address.port}"
             assert (await asked(server, question(server.agent, host, nonce)))[0] == 400
 
     async def test_of_a_page(self, tmp_path: Path) -> None:
-        """A browser's page asks for nothing."""
+        """A proof request from a browser's page is refused."""
         async with served(tmp_path) as server:
             host = f"127.0.0.1:{server.address.port}"
             lines = question(server.agent, host) | {"Origin": f"http://{host}"}
             assert (await asked(server, lines))[0] == 400
 
     async def test_guessing(self, tmp_path: Path) -> None:
-        """Names of tokens that are none count as wrong tokens do; a good one is never kept out."""
+        """Unknown token names count as wrong tokens, and a valid token is still accepted."""
         async with served(tmp_path, limits=Limits(failures=3)) as server:
             host = f"127.0.0.1:{server.address.port}"
             wrong = [(await asked(server, question(f"wrong-{n}", host)))[0] for n in range(5)]

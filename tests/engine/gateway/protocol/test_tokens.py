@@ -1,4 +1,4 @@
-"""The file of tokens: who may connect, and who may read that."""
+"""The file of tokens: its secrets, its permissions and its changes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tokens(tmp_path: Path, clock: Clock) -> TokenFile:
 
 class TestTheFile:
     def test_mode_and_content(self, tokens: TokenFile) -> None:
-        """Only its owner may read it, and who does finds no token in it."""
+        """Only the owner may read the file, and it does not contain the secret."""
         secret = tokens.issue("agent", "bot")
         assert tokens.path.stat().st_mode & 0o777 == 0o600
         assert tokens.path.parent.stat().st_mode & 0o777 == 0o700
@@ -35,7 +35,7 @@ class TestTheFile:
 
     @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602])
     def test_others_may_read_or_write(self, tokens: TokenFile, mode: int) -> None:
-        """A file that is open to others is trusted by nobody, and the error has the remedy."""
+        """A file that others can read or write is refused, and the error contains the remedy."""
         secret = tokens.issue("agent", "bot")
         tokens.path.chmod(mode)
         with pytest.raises(TokenError, match="chmod 600"):
@@ -43,7 +43,7 @@ class TestTheFile:
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
     def test_another_user_s(self, tokens: TokenFile) -> None:
-        """A file of somebody else is trusted by nobody."""
+        """A file of another user is refused."""
         secret = tokens.issue("agent", "bot")
         os.chown(tokens.path, 12345, -1)
         with pytest.raises(TokenError, match="another user"):
@@ -60,14 +60,14 @@ class TestTheFile:
         ],
     )
     def test_broken(self, tokens: TokenFile, text: str, said: str) -> None:
-        """What is wrong with it is said with its place; nobody is let in meanwhile."""
+        """A broken file is refused, and the error names the place."""
         secret = tokens.issue("agent", "bot")
         write_private(tokens.path, text)
         with pytest.raises(TokenError, match=said):
             tokens.find(secret)
 
     def test_a_digest_that_is_none(self, tokens: TokenFile) -> None:
-        """A digest that no token could have is found at once, and its value is not shown."""
+        """An impossible digest is refused, and the error does not contain its value."""
         secret = tokens.issue("agent", "bot")
         content = json.loads(tokens.path.read_text())
         content["tokens"][0]["digest"] = "hündchen"
@@ -77,7 +77,7 @@ class TestTheFile:
         assert "hündchen" not in str(found.value)
 
     def test_a_directory_or_a_pipe(self, tmp_path: Path) -> None:
-        """What is no file is said to be none, without waiting for a writer."""
+        """A directory or a pipe is refused without waiting for a writer."""
         pipe = tmp_path / "pipe"
         os.mkfifo(pipe, 0o600)
         for path in (tmp_path, pipe):
@@ -87,7 +87,7 @@ class TestTheFile:
                 read_secret(path)
 
     def test_writers_at_once(self, tmp_path: Path) -> None:
-        """Of tokens made at the same time none is lost."""
+        """Tokens that are issued at the same time are all stored."""
         path = tmp_path / "tokens.json"
         makers = [
             threading.Thread(target=TokenFile(path).issue, args=("agent", f"bot-{number}"))
@@ -102,7 +102,7 @@ class TestTheFile:
 
 class TestSecrets:
     def test_found_again(self, tokens: TokenFile) -> None:
-        """A token is found by a reader that was there before it was made, with kind and name."""
+        """A reader that was opened before finds a new token, with its kind and name."""
         reader = TokenFile(tokens.path)
         assert reader.find("ilk_agent_" + "x" * 43) is None
         secret = tokens.issue("operator", "ada")
@@ -113,12 +113,12 @@ class TestSecrets:
 
     @pytest.mark.parametrize("secret", ["", "ilk_agent_", "\udc80\udcff", "ä" * 100, "x" * 100_000])
     def test_what_is_none(self, tokens: TokenFile, secret: str) -> None:
-        """Whatever bytes come as a token are compared and fit none."""
+        """Any other text matches no token."""
         tokens.issue("agent", "bot")
         assert tokens.find(secret) is None
 
     def test_names(self, tokens: TokenFile) -> None:
-        """A name stands for one token: a taken one, a long one, one that is no line are refused."""
+        """A name that is taken, empty, too long or not one printable line is refused."""
         tokens.issue("agent", "bot")
         for name in ("bot", "", " ", "a\nb", "x" * 65, "\x1b[31m"):
             with pytest.raises(TokenError):
@@ -126,7 +126,7 @@ class TestSecrets:
 
     @pytest.mark.parametrize("name", ["Mia", "mi\u0430", "mía", "m1a", "mla", "\uff4dia"])
     def test_confusable_names(self, tokens: TokenFile, name: str) -> None:
-        """A name that is easily taken for another one's gets no token (G-77)."""
+        """A name that is easily confused with another one gets no token (G-77)."""
         tokens.issue("operator", "mia")
         with pytest.raises(TokenError, match="easily taken for 'mia'"):
             tokens.issue("operator", name)
@@ -134,7 +134,7 @@ class TestSecrets:
         assert [each.name for each in tokens.tokens()] == ["mia", "mira"]
 
     def test_owner(self, tokens: TokenFile) -> None:
-        """An agent's token says whose agent it is, also after a rotation; an operator's has no owner."""
+        """An agent's token has an owner that a rotation keeps or changes; an operator's has none."""
         secret = tokens.issue("agent", "bot", "mia")
         found = tokens.find(secret)
         assert found is not None
@@ -150,7 +150,7 @@ class TestSecrets:
 
     @pytest.mark.parametrize("owner", ["mi\u0430", "mía", "m1a"])
     def test_confusable_owners(self, tokens: TokenFile, owner: str) -> None:
-        """G-77: an owner who only looks like an operator would leave that one another person."""
+        """G-77: an owner that only resembles an operator's name is refused."""
         tokens.issue("operator", "mia")
         tokens.issue("agent", "bot", "MIA")
         for give in (
@@ -163,14 +163,14 @@ class TestSecrets:
         assert [each.owner for each in tokens.tokens()] == [None, "MIA"]
 
     def test_an_operator_like_an_owner(self, tokens: TokenFile) -> None:
-        """G-77: nor does an operator get a token whose name only looks like an owner's."""
+        """G-77: an operator's name that only resembles an owner's is refused."""
         tokens.issue("agent", "bot", "mia")
         with pytest.raises(TokenError, match="easily taken for 'mia', who owns the token of 'bot'"):
             tokens.issue("operator", "mi\u0430")
         tokens.issue("operator", "Mia")
 
     def test_a_file_without_owners(self, tokens: TokenFile) -> None:
-        """Tokens that were made before have no owner, and can be given one."""
+        """An older token without an owner can get one."""
         secret = tokens.issue("agent", "bot")
         assert "owner" not in tokens.path.read_text()
         tokens.set_owner("bot", "mia")
@@ -181,7 +181,7 @@ class TestSecrets:
             tokens.set_owner("robot", "mia")
 
     def test_read_secret(self, tmp_path: Path) -> None:
-        """A client's own file holds one token, for its owner only; anything else in it is not shown."""
+        """A client's file holds one token; the error does not show any other content."""
         path = tmp_path / "agent.token"
         with pytest.raises(TokenError, match="interlock serve"):
             read_secret(path)
@@ -196,7 +196,7 @@ class TestSecrets:
 
 class TestRotation:
     def test_without_overlap(self, tokens: TokenFile) -> None:
-        """The old secret is of no use from the moment the new one is there."""
+        """Without an overlap the old secret ends at once."""
         old = tokens.issue("agent", "bot")
         before = tokens.find(old)
         new = tokens.rotate("bot")
@@ -206,7 +206,7 @@ class TestRotation:
         assert tokens.find(new) is not None
 
     def test_with_overlap(self, tokens: TokenFile, clock: Clock) -> None:
-        """Both are good until the old one ends; at the next change it is out of the file."""
+        """Both secrets are valid until the old one ends; the next change removes it from the file."""
         old = tokens.issue("agent", "bot")
         new = tokens.rotate("bot", overlap=60)
         assert tokens.find(old) is not None
@@ -219,7 +219,7 @@ class TestRotation:
         assert len(json.loads(tokens.path.read_text())["tokens"]) == 2
 
     def test_overlaps_are_not_made_longer(self, tokens: TokenFile, clock: Clock) -> None:
-        """A second rotation gives an old secret no more time than it had."""
+        """A second rotation does not extend an old secret's time."""
         old = tokens.issue("agent", "bot")
         tokens.rotate("bot", overlap=60)
         tokens.rotate("bot", overlap=3600)
@@ -227,14 +227,14 @@ class TestRotation:
         assert tokens.find(old) is None
 
     def test_a_second_rotation_at_once_ends_all(self, tokens: TokenFile) -> None:
-        """Rotating without overlap also ends what an earlier rotation had left."""
+        """A rotation without overlap also ends the secret that an earlier rotation left valid."""
         old = tokens.issue("agent", "bot")
         tokens.rotate("bot", overlap=3600)
         tokens.rotate("bot")
         assert tokens.find(old) is None
 
     def test_a_revoked_operator_gave_the_name_up(self, tokens: TokenFile) -> None:
-        """The time stays, whatever is written later, in any case of the name; an agent's leaves none."""
+        """The file keeps the time of an operator's revocation for every case of the name."""
         tokens.issue("operator", "maria", rights="decide")
         tokens.issue("agent", "bot")
         assert tokens.given_up("maria") is None
@@ -248,7 +248,7 @@ class TestRotation:
         assert tokens.given_up("bot") is None
 
     def test_revoked(self, tokens: TokenFile) -> None:
-        """Revoking ends every secret of a name; of a name that is none the others are said."""
+        """Revoking ends every secret of a name; for an unknown name the error lists the others."""
         old = tokens.issue("agent", "bot")
         new = tokens.rotate("bot", overlap=3600)
         tokens.issue("agent", "other")

@@ -1,4 +1,4 @@
-"""Bytes on a socket, for what no library would send."""
+"""Raw bytes on a socket, for input that no library sends."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from contextlib import asynccontextmanager, suppress
 from ..served import Served
 
 PATIENCE = 20.0
-"""Seconds after which a server counts as hanging."""
+"""Seconds after which a server counts as unresponsive."""
 
 
 class Stranger:
-    """A TCP connection to a server, and what came back on it."""
+    """A TCP connection to a server, with access to its answers."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader
         self.writer = writer
 
     async def send(self, data: bytes) -> None:
-        """Send bytes; that nobody takes them any more is no error here."""
+        """Send bytes; a closed connection is no error."""
         with suppress(ConnectionError):
             self.writer.write(data)
             await self.writer.drain()
 
     async def head(self) -> str:
-        """The answer's status line and headers; empty when there was none."""
+        """Return the answer's status line and headers, or an empty text without an answer."""
         async with asyncio.timeout(PATIENCE):
             try:
                 return (await self.reader.readuntil(b"\r\n\r\n")).decode()
@@ -36,7 +36,7 @@ class Stranger:
                 return ""
 
     async def closed_with(self) -> int | None:
-        """The code of the closing frame with which the server ends; `None` when it only hangs up."""
+        """Return the code of the server's closing frame, or `None` if it only ends the connection."""
         async with asyncio.timeout(PATIENCE):
             try:
                 while True:
@@ -53,7 +53,7 @@ class Stranger:
 
 @asynccontextmanager
 async def stranger(served: Served) -> AsyncGenerator[Stranger, None]:
-    """A TCP connection that has said nothing yet."""
+    """Yield a TCP connection on which nothing was sent."""
     reader, writer = await asyncio.open_connection(served.address.host, served.address.port)
     try:
         yield Stranger(reader, writer)
@@ -62,7 +62,7 @@ async def stranger(served: Served) -> AsyncGenerator[Stranger, None]:
 
 
 def upgrade(served: Served, *headers: str, path: str = "/agent", host: str | None = None) -> bytes:
-    """A request to become a WebSocket."""
+    """Return a request for an upgrade to a WebSocket."""
     lines = [
         f"GET {path} HTTP/1.1",
         f"Host: {served.address if host is None else host}",
@@ -81,7 +81,7 @@ def bearer(secret: str) -> str:
 
 
 async def let_in(served: Served, peer: Stranger) -> None:
-    """Make an agent's WebSocket of a connection, by hand."""
+    """Upgrade a connection to an agent's WebSocket."""
     await peer.send(upgrade(served, bearer(served.agent)))
     assert " 101 " in await peer.head()
 
@@ -89,7 +89,7 @@ async def let_in(served: Served, peer: Stranger) -> None:
 def framed(
     payload: bytes, *, opcode: int = 1, final: bool = True, masked: bool = True, bits: int = 0
 ) -> bytes:
-    """A frame of the WebSocket protocol, right or wrong."""
+    """Return a valid or invalid frame of the WebSocket protocol."""
     first = bytes([(0x80 if final else 0) | bits | opcode])
     flag = 0x80 if masked else 0
     size = len(payload)

@@ -1,4 +1,4 @@
-"""The door, header by header."""
+"""The server's guard, header by header."""
 
 from __future__ import annotations
 
@@ -40,19 +40,19 @@ def bearer(secret: str) -> tuple[str, str]:
 
 class TestTokens:
     def test_let_in(self, door: Door) -> None:
-        """With the token of its kind, however the scheme is written; the name is the token's."""
+        """A token of the right kind is accepted in any spelling of the scheme, with the token's name."""
         found = door.ask(("authorization", f"bEARER  {door.agent} "))
         assert isinstance(found, Identity)
         assert (found.kind, found.name) == ("agent", "bot")
 
     def test_as_a_subprotocol(self, door: Door) -> None:
-        """Who cannot set headers offers it beside the protocol."""
+        """A client that cannot set headers sends its token as a subprotocol."""
         found = door.ask(("Sec-WebSocket-Protocol", f"interlock.v1, bearer.{door.agent}"))
         assert isinstance(found, Identity)
         assert door.ask(("Sec-WebSocket-Protocol", "interlock.v1, bearer.x")) == 401
 
     def test_two_of_them(self, door: Door) -> None:
-        """Two tokens, even the same one, are one too many; so are two headers."""
+        """Two tokens or two headers are refused, even with the same token."""
         offered = ("Sec-WebSocket-Protocol", f"bearer.{door.agent}")
         assert door.ask(bearer(door.agent), offered) == 400
         assert door.ask(offered, offered) == 400
@@ -72,23 +72,23 @@ class TestTokens:
         ],
     )
     def test_none(self, door: Door, headers: tuple[tuple[str, str], ...]) -> None:
-        """Without a whole token, or somewhere else, nobody comes in."""
+        """A request without a complete token in the right place is refused."""
         given = [(name, value.replace("{agent}", door.agent)) for name, value in headers]
         assert door.ask(*given) == HTTPStatus.UNAUTHORIZED
 
     def test_of_the_other_kind(self, door: Door) -> None:
-        """An agent's token opens no console, and an operator's no agent's door."""
+        """An agent's token is refused for consoles, and an operator's for agents."""
         assert door.ask(bearer(door.agent), path="/console") == 403
         assert door.ask(bearer(door.operator), path="/agent") == 403
         assert isinstance(door.ask(bearer(door.operator), path="/console"), Identity)
 
     def test_a_file_that_cannot_be_trusted(self, door: Door) -> None:
-        """Nobody comes in while the tokens are open to others, not even with one of them."""
+        """A valid token is refused while others can read the file of tokens."""
         door.tokens.path.chmod(0o644)
         assert door.ask(bearer(door.agent)) == 503
 
     def test_guessing(self, door: Door) -> None:
-        """Who guesses is told to wait; who has a token comes in all the same, also from there."""
+        """Repeated wrong tokens from an address must wait; a valid token from it is accepted."""
         said = [door.ask(bearer("wrong")) for _ in range(7)]
         assert said == [401] * 5 + [429] * 2
         assert isinstance(door.ask(bearer(door.agent)), Identity)
@@ -99,19 +99,19 @@ class TestHosts:
         "host", ["evil.example:8737", "127.0.0.1", "127.0.0.1:80", "localhost.:8737", "", "[::]:8737"]
     )
     def test_a_name_that_is_not_ours(self, door: Door, host: str) -> None:
-        """A name that was made to point here is not one of the server's."""
+        """A host name that is not one of the server's is refused."""
         found = door.guard.check("/agent", Headers([("Host", host), bearer(door.agent)]), "")
         assert isinstance(found, Refused)
         assert found.status == HTTPStatus.MISDIRECTED_REQUEST
 
     def test_none_or_two(self, door: Door) -> None:
-        """Without a Host, or with two, nothing is known about where somebody wanted to go."""
+        """A request with no Host header or two is refused."""
         found = door.guard.check("/agent", Headers([bearer(door.agent)]), "")
         assert isinstance(found, Refused)
         assert door.ask(("Host", HOST), bearer(door.agent)) == 400
 
     def test_any_address(self, tmp_path: Path) -> None:
-        """A server on every address takes bare addresses, which no DNS gave, and no names."""
+        """A server on every address accepts IP addresses as hosts, but no names."""
         door = Door(tmp_path, any_address=True)
 
         def status(host: str) -> int:
@@ -135,11 +135,11 @@ class TestHosts:
 class TestOrigins:
     @pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://127.0.0.1:8737", ""])
     def test_a_page_nobody_allowed(self, door: Door, origin: str) -> None:
-        """A browser's page comes in only where it was allowed, whatever token it has."""
+        """A browser's page of an origin that is not allowed is refused, also with a valid token."""
         assert door.ask(("Origin", origin), bearer(door.agent)) == 403
 
     def test_an_allowed_one(self, tmp_path: Path) -> None:
-        """An allowed page still needs a token; two Origins are none."""
+        """An allowed page still needs a token, and two Origin headers are refused."""
         door = Door(tmp_path, origins=("https://ops.example",))
         origin = ("Origin", "https://ops.example")
         assert isinstance(door.ask(origin, bearer(door.agent)), Identity)
@@ -147,7 +147,7 @@ class TestOrigins:
         assert door.ask(origin, origin, bearer(door.agent)) == 400
 
     def test_strangers_pages_count_for_nothing(self, door: Door) -> None:
-        """A page in somebody's browser cannot use up the guesses of this machine."""
+        """Wrong tokens of a refused page do not count for the address."""
         for _ in range(20):
             assert door.ask(("Origin", "https://evil.example"), bearer("wrong")) == 403
         assert door.ask(bearer("wrong")) == 401
@@ -155,6 +155,6 @@ class TestOrigins:
 
 class TestPaths:
     def test_others(self, door: Door) -> None:
-        """There are two doors."""
+        """Only `/agent` and `/console` exist."""
         for path in ("/", "/agent/", "/AGENT", "/console/../agent", "//agent"):
             assert door.ask(bearer(door.agent), path=path) == 404

@@ -1,4 +1,4 @@
-"""Sessions of agents elsewhere: opened twice, left, found again, and who waits for their calls."""
+"""Sessions of remote agents: opened twice, abandoned and resumed, and calls that nobody waits for."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def nobody_waits(served: Served) -> bool:
 
 class TestOpening:
     async def test_the_same_id_at_once(self, tmp_path: Path) -> None:
-        """However many ask for one id at the same time, it is opened once and all have it."""
+        """A session that is opened many times at once exists once, and all clients get it."""
         async with served(tmp_path) as server, server.agent_client() as a, server.agent_client() as b:
             opened = await asyncio.gather(*(c.open("bot", session="s-1") for c in (a, b) * 8))
             assert {each.id for each in opened} == {"s-1"}
@@ -34,7 +34,7 @@ class TestOpening:
             assert sum(isinstance(event.body, SessionOpened) for event in events) == 1
 
     async def test_another_token_at_once(self, tmp_path: Path) -> None:
-        """Of two tokens that ask for one id at the same time, one has it."""
+        """If two tokens open the same session id at once, one gets it and the other is refused."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as a,
@@ -47,7 +47,7 @@ class TestOpening:
             assert [each.code for each in refused] == [Code.UNKNOWN]
 
     async def test_a_connection_that_is_lost_meanwhile(self, tmp_path: Path) -> None:
-        """What was asked before the connection was lost is found by asking again."""
+        """A session that was opened before the connection was lost is found by opening it again."""
         async with served(tmp_path) as server:
             for number in range(10):
                 name = f"s-{number}"
@@ -61,7 +61,7 @@ class TestOpening:
                     assert (await gate.call("ls", {})).outcome == "allow"
 
     async def test_one_that_has_ended(self, tmp_path: Path) -> None:
-        """An id stands for one session: it is not opened again, and the error says how to go on."""
+        """The id of an ended session cannot be opened again, and the error names `session.resume`."""
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot", session="s-1")
             await gate.call("push", {})
@@ -73,7 +73,7 @@ class TestOpening:
             assert [(await again.call("push", {})).outcome for _ in range(2)] == ["allow", "block"]
 
     async def test_labels_of_the_session(self, tmp_path: Path) -> None:
-        """They are those of the token that opens or resumes it, whatever the agent says."""
+        """Session labels are those of the token that opens or resumes it, whatever the agent sends."""
         rules = 'block deploy when not session.labels contains "nightly"'
         async with served(tmp_path, rules=rules) as server:
             secret = server.tokens.issue("agent", "ci", labels=["nightly"])
@@ -93,7 +93,7 @@ class TestOpening:
             assert [b.session_labels for b in openings] == [("nightly",), ("weekly",)]
 
     async def test_labels(self, tmp_path: Path) -> None:
-        """Names of tools for people reach the people."""
+        """Operators see the labels of tools."""
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot", tools=["rm"], labels={"rm": "Remove a file"})
             state = await server.hub.session(gate.id)
@@ -102,7 +102,7 @@ class TestOpening:
 
 class TestTwoConnections:
     async def test_of_one_token(self, tmp_path: Path) -> None:
-        """Both wait for the same person, and have the same answer; one that leaves takes nothing back."""
+        """Both connections wait for the same request; the end of one does not withdraw it."""
         async with (
             served(tmp_path, rules=ASKS, limits=Limits(absent=0.01)) as server,
             server.agent_client() as a,
@@ -125,7 +125,7 @@ class TestTwoConnections:
 class TestNobodyWaits:
     @pytest.mark.slow
     async def test_taken_back_after_a_while(self, tmp_path: Path) -> None:
-        """A call whose agent is gone leaves the queue undecided and is judged anew if it comes back."""
+        """A call of a lost agent is withdrawn undecided after a while, and judged again on its return."""
         async with served(tmp_path, rules=ASKS, limits=Limits(absent=0.05)) as server:
             client = server.agent_client()
             gate = await client.open("bot")
@@ -144,7 +144,7 @@ class TestNobodyWaits:
                 assert (await going).outcome == "allow"
 
     async def test_a_wrong_question_keeps_nothing_open(self, tmp_path: Path) -> None:
-        """Asking wrongly about a call that was left does not keep it in the queue."""
+        """A faulty repetition of an abandoned call does not keep its request open."""
         limits = Limits(absent=0.2)
         async with (
             served(tmp_path, rules=ASKS, limits=limits) as server,
@@ -159,7 +159,7 @@ class TestNobodyWaits:
 
     @pytest.mark.slow
     async def test_a_session_that_was_resumed(self, tmp_path: Path) -> None:
-        """A call that was left in a session that ended takes nothing back from the resumed one."""
+        """An abandoned call of an ended session does not withdraw the same call of the resumed one."""
         limits = Limits(absent=0.3)
         async with (
             served(tmp_path, rules=ASKS, limits=limits) as server,
@@ -177,7 +177,7 @@ class TestNobodyWaits:
             assert (await going).outcome == "allow"
 
     async def test_the_longest_wait(self, tmp_path: Path) -> None:
-        """A client that has waited for as long as one may asks again, and its call stays open."""
+        """A client that waits longer than one answer may take asks again, and its request stays open."""
         async with (
             served(tmp_path, rules=ASKS, limits=Limits(wait=0.05)) as server,
             server.agent_client() as client,
@@ -195,7 +195,7 @@ class TestNobodyWaits:
             assert (await going).outcome == "allow"
 
     async def test_an_idle_session(self, tmp_path: Path) -> None:
-        """A session that nobody uses is ended, and can be gone on with."""
+        """An idle session is ended and can be resumed."""
         async with served(tmp_path, limits=Limits(idle=0.05)) as server, server.agent_client() as client:
             gate = await client.open("bot")
             await asyncio.sleep(0.1)
@@ -207,7 +207,7 @@ class TestNobodyWaits:
 class TestOutputs:
     @pytest.mark.slow
     async def test_larger_than_a_frame(self, tmp_path: Path) -> None:
-        """A result that is too large to send is recorded shortened, and says so; the connection stays."""
+        """A result too large to send is recorded shortened with a note, and the connection stays open."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as client,
@@ -224,7 +224,7 @@ class TestOutputs:
             assert (await gate.call("ls", {})).outcome == "allow"
 
     async def test_ids_that_models_use_again(self, tmp_path: Path) -> None:
-        """A model that numbers its calls anew each time has each of them judged."""
+        """Repeated calls under the same id of a model are each judged."""
         call = {"id": "call_0", "function": {"name": "push", "arguments": "{}"}}
         async with (
             served(tmp_path) as server,
@@ -239,7 +239,7 @@ class TestOutputs:
 class TestUnixSockets:
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
     async def test_of_another_user(self, tmp_path: Path) -> None:
-        """A client gives no token to a socket that somebody else has made."""
+        """A client sends no token to a socket of another user."""
         path = tmp_path / "gate.sock"
         async with served(tmp_path, address=Address(path=path)) as server:
             os.chown(path, 12345, -1)
@@ -247,7 +247,7 @@ class TestUnixSockets:
                 await server.agent_client().link.open()
 
     async def test_a_dead_server_s(self, tmp_path: Path) -> None:
-        """A socket that nobody listens on any more is replaced; one that answers is not."""
+        """A socket without a server is replaced; the socket of a running server is not."""
         path = tmp_path / "gate.sock"
         async with served(tmp_path, address=Address(path=path)):
             (tmp_path / "other").mkdir()

@@ -1,4 +1,4 @@
-"""What strangers try at the door, and what happens to them. Each class is one attack."""
+"""Attacks by clients without valid access. Each class is one attack."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .stranger import PATIENCE, bearer, framed, let_in, stranger, upgrade
 
 
 async def status(server: Served, request: bytes) -> int:
-    """How the server answers an HTTP request; 0 when it only ends the connection."""
+    """Return the status of the server's answer, or 0 if it only ends the connection."""
     async with stranger(server) as peer:
         await peer.send(request)
         head = await peer.head()
@@ -33,7 +33,7 @@ async def status(server: Served, request: bytes) -> int:
 
 
 async def still_serves(server: Served) -> None:
-    """An agent is judged as if nothing had been."""
+    """Check that an agent's calls are still judged."""
     async with asyncio.timeout(PATIENCE), server.agent_client() as client, client.session("bot") as gate:
         assert (await gate.call("rm", {})).outcome == "block"
         assert (await gate.call("ls", {})).outcome == "allow"
@@ -41,7 +41,7 @@ async def still_serves(server: Served) -> None:
 
 class TestCrossSiteWebSocket:
     async def test_a_page_of_somebody_else(self, tmp_path: Path) -> None:
-        """A page that a browser opened is refused, with a good token and whatever it claims to be."""
+        """A browser's page is refused in spite of a valid token."""
         async with served(tmp_path) as server:
             for origin in ("https://evil.example", "null", f"http://{server.address}", "file://"):
                 headers = bearer(server.ada), f"Origin: {origin}", f"Cookie: token={server.ada}"
@@ -51,7 +51,7 @@ class TestCrossSiteWebSocket:
             assert await status(server, upgrade(server, offered, origin, path="/console")) == 403
 
     async def test_a_page_that_is_allowed(self, tmp_path: Path) -> None:
-        """Only the origins that were named come in, and with a token; no answer repeats it."""
+        """Only named origins with a token are accepted, and the answer does not repeat the token."""
         async with served(tmp_path, origins=["https://ops.example"]) as server:
             origin = "Origin: https://ops.example"
             assert await status(server, upgrade(server, origin, path="/console")) == 401
@@ -75,14 +75,14 @@ class TestDnsRebinding:
         "host", ["evil.example", "evil.example:{port}", "localhost", "", "127.0.0.1.evil.example:{port}"]
     )
     async def test_a_name_that_points_here(self, tmp_path: Path, host: str) -> None:
-        """A page whose name was made to point at this machine says that name, and is refused."""
+        """A request with a foreign host name, as after DNS rebinding, is refused."""
         async with served(tmp_path) as server:
             host = host.format(port=server.address.port)
             request = upgrade(server, bearer(server.agent), host=host)
             assert await status(server, request) == 421
 
     async def test_a_name_that_was_given(self, tmp_path: Path) -> None:
-        """A name of the server's own is one that its operator named."""
+        """A host name that the operator configured is accepted."""
         async with served(tmp_path, hosts=["Gate.example:8737"]) as server:
             request = upgrade(server, bearer(server.agent), host="gate.EXAMPLE:8737")
             assert await status(server, request) == 101
@@ -90,7 +90,7 @@ class TestDnsRebinding:
 
 class TestTokenGuessing:
     async def test_refused_even_on_loopback(self, tmp_path: Path) -> None:
-        """Without a token of its kind nobody comes in, and nobody is told what would have been right."""
+        """A wrong token is refused, also on loopback and as a query parameter."""
         async with served(tmp_path) as server:
             for path in ("/agent", "/console"):
                 assert await status(server, upgrade(server, path=path)) == 401
@@ -102,14 +102,14 @@ class TestTokenGuessing:
             assert await status(server, upgrade(server, path=f"/agent?token={server.agent}")) == 401
 
     async def test_many_guesses(self, tmp_path: Path) -> None:
-        """Who guesses often is only told to wait; whoever has a token comes in meanwhile."""
+        """Repeated wrong tokens must wait; a valid token is accepted at the same time."""
         async with served(tmp_path, limits=Limits(failures=3)) as server:
             said = [await status(server, upgrade(server, bearer(f"guess-{n}"))) for n in range(6)]
             assert said == [401, 401, 401, 429, 429, 429]
             await still_serves(server)
 
     async def test_no_secret_in_any_log(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-        """However much is logged, tokens are not, be they right, wrong or in a header that is none."""
+        """No log contains a token, whether right, wrong or in a malformed header."""
         caplog.set_level(logging.DEBUG)
         for name in ("websockets", "interlock"):
             caplog.set_level(logging.DEBUG, logger=name)
@@ -132,7 +132,7 @@ class TestTokenGuessing:
 
 class TestBrokenHandshakes:
     async def test_no_upgrade(self, tmp_path: Path) -> None:
-        """What is no request for a WebSocket is answered or dropped, and nothing else happens."""
+        """A broken upgrade request is refused, and the server continues."""
         async with served(tmp_path) as server:
             good = upgrade(server, bearer(server.agent))
             broken = [
@@ -156,13 +156,13 @@ class TestBrokenHandshakes:
             await still_serves(server)
 
     async def test_paths(self, tmp_path: Path) -> None:
-        """There are two paths, and nothing is served on any other."""
+        """Only `/agent` and `/console` exist."""
         async with served(tmp_path) as server:
             for path in ("/", "/agent/..", "//agent", "/console/x", "/%61gent", "/index.html"):
                 assert await status(server, upgrade(server, bearer(server.agent), path=path)) == 404
 
     async def test_who_never_greets(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Who was let in and says nothing, or something else first, is closed."""
+        """A connection that sends no greeting, or something else first, is closed."""
         monkeypatch.setattr(server, "GREETING", 0.2)
         async with served(tmp_path) as gate:
             async with stranger(gate) as peer:
@@ -176,7 +176,7 @@ class TestBrokenHandshakes:
             await until(lambda: asyncio.sleep(0, not gate.gateway._connections))  # type: ignore[reportPrivateUsage]
 
     async def test_who_never_agrees_on_tls(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A connection that does not even begin with TLS is let go, before it counts as a stranger's."""
+        """A connection that does not start TLS is closed."""
         monkeypatch.setattr(server, "GREETING", 0.05)
         certificate, key = certified(tmp_path)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -188,7 +188,7 @@ class TestBrokenHandshakes:
             writer.close()
 
     async def test_no_common_version(self, tmp_path: Path) -> None:
-        """A client of another version learns that, and which one is spoken."""
+        """A client of another version gets the server's version, and the connection is closed."""
         async with served(tmp_path) as server:
             headers = {"Authorization": f"Bearer {server.agent}"}
             async with connect(
@@ -200,7 +200,7 @@ class TestBrokenHandshakes:
                     await socket.recv()
 
     async def test_connections_that_say_nothing(self, tmp_path: Path) -> None:
-        """However many sockets are opened and left, there is room for whoever has a token."""
+        """Many silent connections do not keep out a client with a token."""
         async with served(tmp_path, limits=Limits(strangers=8)) as server:
             silent = [await asyncio.open_connection("127.0.0.1", server.address.port) for _ in range(64)]
             for _, writer in silent:
@@ -215,7 +215,7 @@ class TestBrokenHandshakes:
 
 class TestOversizedFrames:
     async def test_a_message_that_is_too_long(self, tmp_path: Path) -> None:
-        """It ends its own connection, and only that."""
+        """A message that is too long ends only its own connection."""
         async with served(tmp_path) as server, server.agent_client() as other:
             gate = await other.open("bot")
             async with raw(server, server.agent) as socket:
@@ -227,7 +227,7 @@ class TestOversizedFrames:
             assert (await gate.call("ls", {})).outcome == "allow"
 
     async def test_in_pieces(self, tmp_path: Path) -> None:
-        """A message in many small frames counts as a whole."""
+        """The limit applies to the sum of a message's frames."""
         async with served(tmp_path) as server, stranger(server) as peer:
             await let_in(server, peer)
             await peer.send(framed(b"x" * 65_000, final=False))
@@ -237,14 +237,14 @@ class TestOversizedFrames:
             await still_serves(server)
 
     async def test_a_length_that_is_only_claimed(self, tmp_path: Path) -> None:
-        """A frame that says it is huge is not waited for, and no memory is kept for it."""
+        """A frame with a huge claimed length is refused at once."""
         async with served(tmp_path) as server, stranger(server) as peer:
             await let_in(server, peer)
             await peer.send(bytes([0x81, 0xFF]) + struct.pack("!Q", 2**62) + b"\0" * 4)
             assert await peer.closed_with() == 1009
 
     async def test_just_small_enough(self, tmp_path: Path) -> None:
-        """The largest call that is taken is judged."""
+        """The largest accepted call is judged."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as client,
@@ -284,7 +284,7 @@ class TestMalformedFrames:
         ],
     )
     async def test_against_the_protocol(self, tmp_path: Path, frame: bytes, code: int) -> None:
-        """Frames that are none end their connection with the code that says so."""
+        """An invalid frame ends its connection with the matching code."""
         async with served(tmp_path) as server, stranger(server) as peer:
             await let_in(server, peer)
             await peer.send(frame)
@@ -292,7 +292,7 @@ class TestMalformedFrames:
             await still_serves(server)
 
     async def test_no_text(self, tmp_path: Path) -> None:
-        """Text that is no UTF-8 ends its connection."""
+        """A text that is not UTF-8 ends its connection."""
         async with served(tmp_path) as server, raw(server, server.agent) as socket:
             await socket.send(b"\xff\xfe{}", text=True)
             with pytest.raises(ConnectionClosed) as closed:
@@ -301,7 +301,7 @@ class TestMalformedFrames:
             assert closed.value.rcvd.code == 1007
 
     async def test_no_request(self, tmp_path: Path) -> None:
-        """What is text and no request is answered with an error; the connection goes on."""
+        """A text that is no request gets an error, and the connection stays open."""
         async with served(tmp_path) as server, raw(server, server.agent) as socket:
             sent: list[str | bytes] = [
                 "",
@@ -331,7 +331,7 @@ class TestMalformedFrames:
             await still_serves(server)
 
     async def test_half_a_frame(self, tmp_path: Path) -> None:
-        """A connection that ends in the middle of a frame leaves nothing behind."""
+        """A connection that ends in the middle of a frame is removed."""
         async with served(tmp_path) as server:
             async with stranger(server) as peer:
                 await let_in(server, peer)
@@ -341,7 +341,7 @@ class TestMalformedFrames:
 
 class TestTooManyConnections:
     async def test_of_one_token(self, tmp_path: Path) -> None:
-        """A token has so many connections; another's come in, and one that ends makes room."""
+        """The connections of each token are limited, and a closed one frees room."""
         async with served(tmp_path, limits=Limits(connections_per_token=2)) as server:
             async with raw(server, server.agent), raw(server, server.agent):
                 with pytest.raises(InvalidStatus) as refused:
@@ -354,7 +354,7 @@ class TestTooManyConnections:
             await still_serves(server)
 
     async def test_that_do_not_greet(self, tmp_path: Path) -> None:
-        """Those count that were let in and have not greeted yet."""
+        """A connection that has not greeted yet counts towards the limit."""
         async with (
             served(tmp_path, limits=Limits(connections_per_token=1)) as server,
             stranger(server) as peer,

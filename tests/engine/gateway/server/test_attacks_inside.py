@@ -1,4 +1,4 @@
-"""What somebody with a token tries that is not theirs to do. Each class is one attack."""
+"""Attacks by clients with a valid token. Each class is one attack."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ ASKS = "require human-approval before deploy"
 
 
 async def ask(socket: ClientConnection, method: str, **params: JsonValue) -> Response:
-    """One request by hand, and its answer."""
+    """Send one raw request and return its answer."""
     await socket.send(json.dumps(request(method, 1, **params)))
     async with asyncio.timeout(PATIENCE):
         while True:
@@ -50,7 +50,7 @@ def code(response: Response) -> int | None:
 
 
 async def answers(socket: ClientConnection, *, within: float) -> int:
-    """How many messages come within some seconds."""
+    """Return the number of messages within some seconds."""
     count = 0
     with suppress(TimeoutError):
         async with asyncio.timeout(within):
@@ -61,13 +61,13 @@ async def answers(socket: ClientConnection, *, within: float) -> int:
 
 
 async def waiting(served: Served) -> tuple[str, str]:
-    """The request that waits: its id, and the digest of what is shown."""
+    """Return the id and the digest of the waiting request."""
     found = (await until(served.hub.approvals))[0]
     return found.id, found.digest
 
 
 async def wait_for_a_person(served: Served, gate: AgentSession, call_id: str) -> None:
-    """Make a call of this id, until a person is asked about it."""
+    """Make a call of this id, and return once its request is in the queue."""
     assert (await gate.call("deploy", {}, call_id=call_id, wait=0.01)).outcome == "waiting"
 
     async def asked() -> bool:
@@ -83,7 +83,7 @@ async def no_sessions(served: Served) -> bool:
 class TestFloods:
     @pytest.mark.slow
     async def test_one_token_s_messages(self, tmp_path: Path) -> None:
-        """What comes faster than it may waits in its own socket; another token is served meanwhile."""
+        """Messages beyond the rate wait in their own socket, while another token is served."""
         async with (
             served(tmp_path, limits=Limits(rate=50)) as server,
             raw(server, server.agent) as flood,
@@ -97,7 +97,7 @@ class TestFloods:
             flood.transport.abort()
 
     async def test_on_many_connections(self, tmp_path: Path) -> None:
-        """The limit is the token's, on however many connections it comes."""
+        """The rate limit applies to all connections of a token together."""
         async with served(tmp_path, limits=Limits(rate=50)) as server:
             usage = server.gateway._usage  # type: ignore[reportPrivateUsage]
             async with raw(server, server.agent), raw(server, server.agent), raw(server, server.other):
@@ -105,7 +105,7 @@ class TestFloods:
 
     @pytest.mark.slow
     async def test_large_messages_count_more(self, tmp_path: Path) -> None:
-        """Few large messages take as much of a token's rate as many small ones."""
+        """A few large messages use as much of a token's rate as many small ones."""
         async with served(tmp_path, limits=Limits(rate=50)) as server, raw(server, server.agent) as flood:
             for _ in range(8):
                 await flood.send("x" * 500_000)
@@ -115,7 +115,7 @@ class TestFloods:
     @pytest.mark.slow
     @pytest.mark.parametrize("batch", [True, False])
     async def test_many_small_values_count_more(self, tmp_path: Path, batch: bool) -> None:
-        """A few bytes for a list are no way around the rate, in parameters or in a batch of requests."""
+        """Many small values use up the rate, in parameters and in a batch of requests."""
         lists: list[JsonValue] = [[] for _ in range(1000)]
         frame = json.dumps([lists] if batch else request("nothing", 1, lists=lists))
         async with served(tmp_path, limits=Limits(rate=50)) as server, raw(server, server.agent) as flood:
@@ -125,7 +125,7 @@ class TestFloods:
             flood.transport.abort()
 
     async def test_sessions(self, tmp_path: Path) -> None:
-        """A token has so many sessions open, also when it opens them all at once."""
+        """The open sessions of a token are limited, also if all are opened at once."""
         async with served(tmp_path, limits=Limits(sessions_per_token=3)) as server:
             async with server.agent_client() as client:
                 opened = await asyncio.gather(
@@ -138,7 +138,7 @@ class TestFloods:
                 await client.open("bot")
 
     async def test_open_calls(self, tmp_path: Path) -> None:
-        """A session has so many calls that wait; the ones that wait are not lost by that."""
+        """The waiting calls of a session are limited, and those that already wait stay."""
         limits = Limits(calls_per_session=3)
         async with (
             served(tmp_path, rules=ASKS, limits=limits) as server,
@@ -156,7 +156,7 @@ class TestFloods:
 
     @pytest.mark.slow
     async def test_open_calls_of_a_connection(self, tmp_path: Path) -> None:
-        """A connection with many calls that wait still hears, answers and takes back."""
+        """A connection with many waiting calls still answers requests and withdraws calls."""
         limits = Limits(calls_per_connection=20, calls_per_session=100, at_work=2)
         async with (
             served(tmp_path, rules=ASKS, limits=limits) as server,
@@ -181,7 +181,7 @@ class TestFloods:
             await asyncio.gather(*calls, return_exceptions=True)
 
     async def test_refused_ids_leave_nothing(self, tmp_path: Path) -> None:
-        """Asking under a used id over and over takes no place from calls that wait."""
+        """Refused calls under used ids use up no place for waiting calls."""
         async with (
             served(tmp_path, limits=Limits(calls_per_session=2)) as server,
             server.agent_client() as client,
@@ -198,7 +198,7 @@ class TestFloods:
 
 class TestAFullQueue:
     async def test_a_token_has_so_many_requests(self, tmp_path: Path) -> None:
-        """What is beyond them is blocked and recorded; other tokens are asked about."""
+        """Requests beyond a token's limit are blocked and recorded; other tokens' are queued."""
         async with (
             served(tmp_path, rules=ASKS, limits=Limits(requests_per_token=3)) as server,
             server.agent_client() as client,
@@ -223,7 +223,7 @@ class TestAFullQueue:
             await wait_for_a_person(server, two, "again")
 
     async def test_what_was_asked_is_asked_anew(self, tmp_path: Path) -> None:
-        """What is void because something changed is asked anew, however few may wait by then."""
+        """Requests that a change makes void are requested again, even beyond a lower limit."""
         async with (
             served(tmp_path, rules=ASKS, limits=Limits(requests_per_token=2)) as server,
             server.agent_client() as client,
@@ -243,7 +243,7 @@ class TestAFullQueue:
 
     @pytest.mark.slow
     async def test_going_on_makes_no_room(self, tmp_path: Path) -> None:
-        """An agent that ends its sessions and goes on with them has no more requests for that."""
+        """Ending and resuming sessions does not give an agent more requests."""
         async with (
             served(tmp_path, rules=ASKS, limits=Limits(requests_per_token=2)) as server,
             server.agent_client() as client,
@@ -267,7 +267,7 @@ class TestSlowReaders:
     async def test_a_console_that_never_reads(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Agents are answered as ever; what waits for it is bounded, and it is cut."""
+        """A console that does not read is disconnected, and agents are still answered."""
         monkeypatch.setattr(server, "LOOK_AGAIN", 0.05)
         limits = Limits(backlog=20, stalled=0.3)
         async with (
@@ -298,7 +298,7 @@ class TestSlowReaders:
 
     @pytest.mark.slow
     async def test_the_server_ends_all_the_same(self, tmp_path: Path) -> None:
-        """A peer that neither reads nor closes does not keep a server from ending."""
+        """A peer that neither reads nor closes does not prevent the server's end."""
         async with asyncio.timeout(PATIENCE), served(tmp_path) as server, stranger(server) as peer:
             found = peer.writer.get_extra_info("socket")
             found.setsockopt(sockets.SOL_SOCKET, sockets.SO_RCVBUF, 4096)
@@ -316,7 +316,7 @@ class TestSlowReaders:
 
 class TestReplayedDecisions:
     async def test_again_and_elsewhere(self, tmp_path: Path) -> None:
-        """A decision counts once, for the request it was made about, and not after a restart either."""
+        """A decision counts once, for its own request, and not again after a restart."""
         rules = ASKS
         async with served(tmp_path, rules=rules) as server:
             client = server.agent_client()
@@ -353,7 +353,7 @@ class TestReplayedDecisions:
             assert sum(isinstance(event.body, ApprovalDecided) for event in events) == 1
 
     async def test_in_another_s_name(self, tmp_path: Path) -> None:
-        """Who decided is whoever the token belongs to; no field says anything else."""
+        """The recorded operator is the token's owner; a field with another name is refused."""
         async with (
             served(tmp_path, rules=ASKS) as server,
             server.agent_client() as client,
@@ -378,7 +378,7 @@ class TestReplayedDecisions:
 
 class TestForgedResults:
     async def test_for_another_session(self, tmp_path: Path) -> None:
-        """A result counts for an allowed call of the token's own session, once, and for nothing else."""
+        """A result counts only for an allowed call of the token's own session, and only once."""
         async with (
             served(tmp_path, rules="require test before deploy\nblock rm") as server,
             server.agent_client() as mine,
@@ -412,7 +412,7 @@ class TestForgedResults:
                 assert counted == ([True] if session == victim.id else [])
 
     async def test_before_the_decision(self, tmp_path: Path) -> None:
-        """A call that still waits has no result, and gets its person's answer as if none had come."""
+        """A result for a waiting call is refused, and the call still gets its decision."""
         async with (
             served(tmp_path, rules=ASKS) as server,
             server.agent_client() as client,
@@ -431,19 +431,19 @@ class TestForgedResults:
 class TestAnAgentsReach:
     @pytest.mark.parametrize("method", [each.name for each in CONSOLE_METHODS])
     async def test_no_operator_s_method(self, tmp_path: Path, method: str) -> None:
-        """An agent's token decides, toggles, reads and starts nothing, with parameters that would fit."""
+        """An agent's token is refused all operators' methods."""
         async with served(tmp_path) as server, raw(server, server.agent) as socket:
             found = await ask(socket, method, **EXAMPLES[method][0])
             assert code(found) == Code.NOT_ALLOWED
 
     @pytest.mark.parametrize("method", [each.name for each in AGENT_METHODS])
     async def test_no_agent_s_method(self, tmp_path: Path, method: str) -> None:
-        """An operator's token makes no calls and forges no results."""
+        """An operator's token is refused all agents' methods."""
         async with served(tmp_path) as server, raw(server, server.ada, "/console") as socket:
             assert code(await ask(socket, method, **EXAMPLES[method][0])) == Code.NOT_ALLOWED
 
     async def test_other_sessions(self, tmp_path: Path) -> None:
-        """Of sessions that are another's nothing is read, ended or even named."""
+        """A token cannot read, end or even learn the names of another token's sessions."""
         async with (
             served(tmp_path) as server,
             server.agent_client(server.other) as theirs,
@@ -471,7 +471,7 @@ class TestAnAgentsReach:
             for method, params in of.items():
                 for session in (live.id, ended.id, "secret", "s", "no-such-session"):
                     if method == "session.open" and session in ("secret", "s", "no-such-session"):
-                        continue  # free
+                        continue  # not in use
                     found = await ask(socket, method, session=session, **params)
                     assert found.error is not None, (method, session)
                     told = found.error.model_dump_json().replace(f"'{session}'", "")
@@ -481,7 +481,7 @@ class TestAnAgentsReach:
             assert (await live.call("ls", {})).outcome == "allow"
 
     async def test_no_rules_taken_away(self, tmp_path: Path) -> None:
-        """The server's own nets are active whatever an agent asks for, also when it goes on."""
+        """The server's nets stay active although an agent selects none."""
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot", active=[])
             assert (await gate.call("rm", {})).outcome == "block"
@@ -491,7 +491,7 @@ class TestAnAgentsReach:
                 assert refused.value.code == Code.PARAMS
 
     async def test_a_session_from_laxer_days(self, tmp_path: Path) -> None:
-        """A session that was only watched is judged when it goes on at a server that judges."""
+        """A session from shadow mode is enforced when it resumes at an enforcing server."""
         async with served(tmp_path, mode="shadow") as server, server.agent_client() as client:
             gate = await client.open("bot")
             assert (await gate.call("rm", {})).outcome == "allow"
@@ -503,7 +503,7 @@ class TestAnAgentsReach:
 
 class TestBorrowedNames:
     async def test_who_stops_an_agent(self, tmp_path: Path) -> None:
-        """Whoever stops an agent is who the token says, whoever the client says it is."""
+        """The reason names the operator of the token, whatever name the client sends."""
         async with (
             served(tmp_path, rules=ASKS) as server,
             server.agent_client() as client,
@@ -517,14 +517,14 @@ class TestBorrowedNames:
             assert "stopped by ada: stopped by ben" in str((await going).reason)
 
     async def test_who_decides(self, tmp_path: Path) -> None:
-        """No operator's method takes a name, so none can be said to have been another's."""
+        """No operators' method has a parameter for an operator's name."""
         for method in CONSOLE_METHODS:
             for name, field in method.params.model_fields.items():
                 is_text = field.annotation in (str, str | None)
                 assert not (is_text and name in ("by", "operator", "name", "user", "who")), method.name
 
     async def test_why_a_call_was_taken_back(self, tmp_path: Path) -> None:
-        """What an agent says of a call it takes back reads as its word, never as an operator's."""
+        """An agent's reason for withdrawing a call is marked as the agent's."""
         async with (
             served(tmp_path, rules=ASKS) as server,
             raw(server, server.agent) as socket,
@@ -541,7 +541,7 @@ class TestBorrowedNames:
 
 class TestRevokedTokens:
     async def test_while_connected(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A revoked token's connections and sessions end, and nothing it waits for is decided."""
+        """Revoking a token ends its connections and sessions, and its requests are not decided."""
         monkeypatch.setattr(server, "LOOK_AGAIN", 0.05)
         async with served(tmp_path, rules=ASKS) as gate_server:
             client = gate_server.agent_client()
@@ -559,7 +559,7 @@ class TestRevokedTokens:
             await client.close()
 
     async def test_the_very_next_message(self, tmp_path: Path) -> None:
-        """What comes after the revocation is not answered, however soon it comes."""
+        """The first message after the revocation is not answered."""
         async with served(tmp_path) as server, raw(server, server.ada, "/console") as socket:
             assert code(await ask(socket, "sessions.list")) is None
             server.tokens.revoke("ada")
@@ -571,7 +571,7 @@ class TestRevokedTokens:
     async def test_a_file_that_others_can_write(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """When the tokens cannot be trusted any more nobody stays, and the log says why."""
+        """If others can write the file of tokens, connections end and the log contains the reason."""
         async with served(tmp_path) as server, raw(server, server.ada, "/console") as socket:
             server.tokens.path.chmod(0o666)
             with caplog.at_level(logging.ERROR), pytest.raises(ConnectionClosed):

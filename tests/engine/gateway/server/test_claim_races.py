@@ -1,4 +1,4 @@
-"""Claims under attack: consoles that claim, release, decide and vanish in the same moment."""
+"""Claims under attack: consoles that claim, release, decide and disconnect at the same moment."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ RULES = "require human-approval before deploy"
 async def at_work(
     directory: Path, consoles: int = 6
 ) -> AsyncGenerator[tuple[Served, AgentSession, list[ConsoleClient]]]:
-    """A server, an agent, and consoles of two people in turn."""
+    """Yield a server, an agent's session, and consoles of two operators in turn."""
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(served(directory, rules=RULES))
         agent = await stack.enter_async_context(server.agent_client())
@@ -41,13 +41,13 @@ async def at_work(
 
 
 async def asked(server: Served, gate: AgentSession) -> tuple[asyncio.Task[object], ApprovalState]:
-    """A call that waits, and its request."""
+    """Make a call that waits, and return it with its request."""
     going: asyncio.Task[object] = asyncio.create_task(gate.call("deploy", {}))
     return going, (await until(server.hub.approvals))[0]
 
 
 async def check_record(server: Served, session: str) -> None:
-    """In the record nobody has what another one has, and nobody gives up what they do not have."""
+    """Check the record: no request has two claims, and only its holder releases a claim."""
     holder: dict[str, str | None] = {}
     events = await server.hub.recorded(session)
     for event in events:
@@ -66,7 +66,7 @@ async def check_record(server: Served, session: str) -> None:
 
 
 async def unclaimed(server: Served) -> None:
-    """Return once nobody has what waits."""
+    """Return once no waiting request is claimed."""
 
     async def free() -> bool:
         return all(each.claim is None for each in await server.hub.approvals())
@@ -76,7 +76,7 @@ async def unclaimed(server: Served) -> None:
 
 class TestAtOnce:
     async def test_one_has_it(self, tmp_path: Path) -> None:
-        """Of many who claim in one moment one has it, and the others hear who."""
+        """Of several simultaneous claims one succeeds, and the others get the holder's name."""
         async with at_work(tmp_path) as (server, gate, desks):
             going, request = await asked(server, gate)
             for _ in range(5):
@@ -91,7 +91,7 @@ class TestAtOnce:
             going.cancel()
 
     async def test_everything(self, tmp_path: Path) -> None:
-        """Claims, releases, comments and answers at once leave a record that holds, and one decision."""
+        """Simultaneous claims, releases, comments and decisions leave a valid record and one decision."""
         async with at_work(tmp_path) as (server, gate, desks):
             for n in range(6):
                 going, request = await asked(server, gate)
@@ -122,7 +122,7 @@ class TestAtOnce:
 class TestVanished:
     @pytest.mark.slow
     async def test_as_it_claims(self, tmp_path: Path) -> None:
-        """A console that is gone before its claim is answered has nothing in the end."""
+        """A console that disconnects during its claim holds no claim in the end."""
         async with at_work(tmp_path, 0) as (server, gate, _):
             going, request = await asked(server, gate)
             for n in range(12):
@@ -144,7 +144,7 @@ class TestVanished:
             going.cancel()
 
     async def test_as_its_claim_waits(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A claim that waits for its turn while its console goes does not stand for ten minutes."""
+        """A claim that was still queued when its console disconnected is released."""
         async with at_work(tmp_path, 0) as (server, gate, _):
             going, request = await asked(server, gate)
             [hosted] = server.hub._live
@@ -179,7 +179,7 @@ class TestVanished:
             going.cancel()
 
     async def test_another_console_of_the_same_person(self, tmp_path: Path) -> None:
-        """A claim goes with the console that made it, and stays with every other one's end."""
+        """A claim ends with the console that made it, and not with another console."""
         async with at_work(tmp_path, 0) as (server, gate, _):
             going, request = await asked(server, gate)
             async with server.console() as one:
@@ -197,7 +197,7 @@ class TestVanished:
 class TestTimeOver:
     @pytest.mark.slow
     async def test_among_others(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Claims that end by time while others claim, release, vanish and decide leave a whole record."""
+        """Claims that expire during claims, releases, disconnects and decisions leave a valid record."""
         monkeypatch.setattr(claims, "CLAIM", 0.01)
         async with at_work(tmp_path, 4) as (server, gate, desks):
             for _ in range(3):

@@ -1,4 +1,4 @@
-"""A console at a server: the same questions and errors as at a hub of its own."""
+"""A console at a server: the same answers and errors as at a local hub."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ..served import served, until
 
 class TestErrors:
     async def test_are_the_hub_s(self, tmp_path: Path) -> None:
-        """What a hub raises a console raises, with what there is to choose from."""
+        """A console raises the errors of the hub, with their candidates."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as client,
@@ -51,7 +51,7 @@ class TestErrors:
             assert (await console.recorded("abc-1")) == list(await server.hub.recorded("abc-1"))
 
     async def test_a_limit_that_cannot_be_raised(self, tmp_path: Path) -> None:
-        """Raising the limit of a session whose loop is elsewhere fails as at the hub."""
+        """Raising the limit of a remote agent's session fails as at the hub."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as client,
@@ -64,7 +64,7 @@ class TestErrors:
 
 
 class TestChanges:
-    """What people change is listed, by kind and by person, at a console as at the hub."""
+    """Changes by operators are listed by kind and by operator."""
 
     RULES = "require human-approval before deploy within 10m\nblock rm\n"
 
@@ -74,7 +74,7 @@ class TestChanges:
         return [row for part in found.parts for row in await console.read_decisions(asked, part)]
 
     async def test_by_whom_and_of_which_kind(self, tmp_path: Path) -> None:
-        """A grant, an extension, a switched rule and shadow mode, each with who did it and why."""
+        """Grants, extensions, switched rules and modes are listed with operator and reason."""
         async with (
             served(tmp_path, rules=self.RULES) as server,
             server.agent_client() as client,
@@ -127,7 +127,7 @@ class TestLargeSessions:
     async def test_a_state_too_large_for_one_answer(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """It is put together from its events, and is what the hub has."""
+        """A state that is too large for one answer is built from its events."""
         monkeypatch.setattr(console_handlers, "MOST_STATE", 10_000)
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot")
@@ -143,7 +143,7 @@ class TestLargeSessions:
 
     @pytest.mark.slow
     async def test_many_events(self, tmp_path: Path) -> None:
-        """A record of several pages is read whole."""
+        """A record of several pages is read completely."""
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot")
             for _ in range(10):
@@ -156,7 +156,7 @@ class TestLargeSessions:
 
 class TestTheMirror:
     async def test_a_state_that_comes_late(self, tmp_path: Path) -> None:
-        """A state that was fetched does not undo what events have told meanwhile."""
+        """A state that arrives late does not undo later events."""
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot")
             await gate.call("ls", {})
@@ -168,7 +168,7 @@ class TestTheMirror:
             assert mirror.get(gate.id) == fold(events)
 
     async def test_a_gap(self, tmp_path: Path) -> None:
-        """Events that do not follow wait for the state, which is fetched once."""
+        """Events after a gap wait for the missing state."""
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot")
             await gate.call("ls", {})
@@ -182,12 +182,12 @@ class TestTheMirror:
 
 
 class TestALongQueue:
-    """A console that connects while states are long in coming."""
+    """A console that connects while the server returns states slowly."""
 
     async def test_is_painted_before_all_of_it_is_there(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """It has what has come, waits for none of the rest, and then has all, in the hub's order."""
+        """The console shows the first states at once, and later all of them in the hub's order."""
         room = asyncio.Event()
         asked: list[str] = []
         usual = console_handlers.ConsoleHandlers._session  # pyright: ignore[reportPrivateUsage]
@@ -233,7 +233,7 @@ class TestALongQueue:
 
 class TestARevokedConsole:
     async def test_is_told(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Its screens keep what was known last, its actions fail, and it says why."""
+        """A revoked console keeps its last state, its actions fail, and it shows the reason."""
         monkeypatch.setattr(server, "LOOK_AGAIN", 0.05)
         async with (
             served(tmp_path, rules="require human-approval before deploy") as gate_server,

@@ -1,4 +1,4 @@
-"""Requests of agents whose connection went: consoles show it, and decisions say that nobody waits."""
+"""Requests of disconnected agents: consoles show them, and decisions mention the missing agent."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def connected(hub: Hub | ConsoleClient) -> list[ApprovalState]:
 
 
 async def abandoned(server: Served) -> str:
-    """The id of a session whose agent asked for a deploy and was gone before anybody decided."""
+    """Return the id of a session whose agent disconnected while its deploy waited."""
     client = server.agent_client()
     gate = await client.open("bot")
     going = asyncio.create_task(gate.call("deploy", {}, call_id="d1"))
@@ -36,7 +36,7 @@ async def abandoned(server: Served) -> str:
 
 class TestShown:
     async def test_at_once_to_every_console(self, tmp_path: Path) -> None:
-        """The server's hub, a console that watched and one that comes later all show since when."""
+        """The hub, a connected console and a later one show the time of the disconnection."""
         async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
             events = ada.subscribe()
             session = await abandoned(server)
@@ -52,7 +52,7 @@ class TestShown:
             assert (seen[-1].session, set(seen[-1].calls)) == (session, {"d1"})
 
     async def test_no_longer_when_the_agent_is_back(self, tmp_path: Path) -> None:
-        """An agent that asks for its answer again is connected, at the hub and at consoles."""
+        """An agent that repeats its call counts as connected again."""
         async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
             session = await abandoned(server)
             await until(lambda: lost(ada))
@@ -66,7 +66,7 @@ class TestShown:
                 assert "disconnected" not in outcome.message
 
     async def test_of_an_agent_that_asks_again_only_when_it_goes(self, tmp_path: Path) -> None:
-        """One that was told to wait and is connected may ask again; it is lost with its connection."""
+        """An agent that polls counts as connected until its connection ends."""
         async with served(tmp_path, rules=ASKS) as server:
             client = server.agent_client()
             gate = await client.open("bot")
@@ -76,7 +76,7 @@ class TestShown:
             assert len(await until(lambda: lost(server.hub))) == 1
 
     async def test_a_request_that_is_asked_anew(self, tmp_path: Path) -> None:
-        """A request that replaces the one of a lost call is shown as disconnected, too."""
+        """A request that replaces that of a disconnected call is shown as disconnected, too."""
         async with served(tmp_path, rules=ASKS + "\nblock rm") as server, server.console() as ada:
             session = await abandoned(server)
             [first] = await until(lambda: lost(ada))
@@ -89,7 +89,7 @@ class TestShown:
             assert second.disconnected == first.disconnected
 
     async def test_a_console_that_was_away(self, tmp_path: Path) -> None:
-        """A console whose own connection was lost meanwhile learns that the agent came back."""
+        """A console that lost its own connection is notified that the agent is connected again."""
         async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
             session = await abandoned(server)
             await until(lambda: lost(ada))
@@ -105,7 +105,7 @@ class TestShown:
 
 class TestDecided:
     async def test_says_that_nobody_will_act(self, tmp_path: Path) -> None:
-        """The decision counts, and says that nobody acts on it; an agent that comes back has it."""
+        """The decision counts and mentions the disconnected agent, which gets it when it returns."""
         async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
             session = await abandoned(server)
             [request] = await until(lambda: lost(ada))

@@ -1,4 +1,4 @@
-"""A server whose agents are frozen: consoles show it, agents are told, and lifting it is guarded."""
+"""A server with frozen agents: consoles show the freeze, agents get the reason, and rights apply."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def frozen(console: ConsoleClient) -> str:
 
 class TestConsoles:
     async def test_show_it_at_once(self, tmp_path: Path) -> None:
-        """Another console is told, without any session there; one that comes later knows it too."""
+        """A connected console is notified of a freeze, and a later one shows it."""
         async with served(tmp_path) as server, server.console() as ada, server.console(server.ben) as ben:
             events = ben.subscribe()
             outcome = await ada.freeze(by="", reason=WHY)
@@ -40,7 +40,7 @@ class TestConsoles:
             await until(thawed)
 
     async def test_of_little_rights(self, tmp_path: Path) -> None:
-        """Who decides may freeze and not lift; who only looks, or came read-only, may do neither."""
+        """A `decide` token may freeze but not lift; a read-only console may do neither."""
         async with served(tmp_path) as server:
             decides = server.tokens.issue("operator", "dora", rights="decide")
             looks = server.tokens.issue("operator", "lou", rights="look")
@@ -60,7 +60,7 @@ class TestConsoles:
 
 class TestAgents:
     async def test_are_told_why_they_wait(self, tmp_path: Path) -> None:
-        """An answer in time says that all is frozen; after the freeze the same call is allowed."""
+        """A waiting call gets the reason of the freeze, and is allowed after its end."""
         async with served(tmp_path, rules="block rm") as server, server.agent_client() as client:
             gate = await client.open("bot")
             await server.hub.freeze(by="maria", reason=WHY)

@@ -1,4 +1,4 @@
-"""Two consoles at a server hand a request over: claims, comments, presence, an approval taken back."""
+"""Two consoles at a server hand a request over: claims, comments, readers and a revoked approval."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RULES = "require human-approval before deploy risk high"
 
 @asynccontextmanager
 async def at_work(directory: Path) -> AsyncGenerator[tuple[Served, ConsoleClient, ConsoleClient, str]]:
-    """A server where an agent's deploy waits, with two consoles."""
+    """Yield a server with a waiting deploy, two consoles and the request's id."""
     async with (
         served(directory, rules=RULES) as server,
         server.agent_client() as agent,
@@ -42,7 +42,7 @@ async def request_of(console: ConsoleClient) -> ApprovalState:
 
 class TestTwoConsoles:
     async def test_see_a_claim_end_with_its_console(self, tmp_path: Path) -> None:
-        """The claim bears the token's name, whatever a client says, and goes with the connection."""
+        """The claim has the token's name, whatever the client sends, and ends with the connection."""
         async with at_work(tmp_path) as (server, ada, ben, request):
             assert (await ada.claim(request, by="mallory")).ok
 
@@ -60,7 +60,7 @@ class TestTwoConsoles:
             assert (await server.hub.approvals())[0].claim is None
 
     async def test_see_comments_and_readers(self, tmp_path: Path) -> None:
-        """What one says and reads the other sees; a console that comes later sees it too."""
+        """A console shows the other's comment and reader, and so does a later console."""
         async with at_work(tmp_path) as (server, ada, ben, request):
             assert (await ada.comment(request, "yours?", by="", to="ben")).ok
             await ada.note_reading(request, True, by="")
@@ -84,7 +84,7 @@ class TestTwoConsoles:
             await until(gone)
 
     async def test_take_an_approval_back(self, tmp_path: Path) -> None:
-        """One approves, the other takes it back before the call runs."""
+        """An operator takes another's approval back before the call runs."""
         async with at_work(tmp_path) as (server, ada, ben, request):
             [hosted] = server.hub._live
             hosted.questions.table.policy = ApprovalPolicy(fuse=3600.0)
@@ -105,7 +105,7 @@ class TestTwoConsoles:
             await until(open_again)
 
     async def test_read_only_ones_do_none_of_it(self, tmp_path: Path) -> None:
-        """A console that only looks changes nothing of it, and is not shown as reading."""
+        """A read-only console cannot claim, comment, take back or be shown as a reader."""
         async with at_work(tmp_path) as (server, _, _, request):
             async with ConsoleClient(server.url, server.ada, read_only=True) as looks:
                 outcomes = [

@@ -1,4 +1,4 @@
-"""How much of one token's calls may wait, and what everybody is told when the disk is full."""
+"""The memory limit for a token's waiting calls, and errors while the disk is full."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RULES = "require human-approval before deploy\nrequire test before ship\n"
 
 @contextmanager
 def full_disk() -> Iterator[None]:
-    """No file can grow: every write past the present end fails as on a full disk."""
+    """Make every write that extends a file fail, as on a full disk."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
     try:
@@ -33,7 +33,7 @@ def full_disk() -> Iterator[None]:
 
 class TestMemory:
     async def test_of_one_token(self, tmp_path: Path) -> None:
-        """What is more than a token's calls may be is refused; other tokens and small calls go on."""
+        """A call beyond the token's limit is refused; other tokens and small calls are not."""
         limits = Limits(waiting_bytes=30_000)
         async with (
             served(tmp_path, rules=RULES, limits=limits) as server,
@@ -71,7 +71,7 @@ class TestMemory:
             assert [each.outcome for each in answers] == ["allow"] * 4
 
     async def test_of_small_values(self, tmp_path: Path) -> None:
-        """Values count as what they take in memory, also where they are a few bytes on the wire."""
+        """Values count with their size in memory, which may exceed their size on the wire."""
         async with (
             served(tmp_path, rules=RULES, limits=Limits(waiting_bytes=60_000)) as server,
             server.agent_client() as client,
@@ -84,7 +84,7 @@ class TestMemory:
 
     @pytest.mark.parametrize("end", ["decided", "withdrawn", "closed", "refused"])
     async def test_given_back(self, tmp_path: Path, end: str) -> None:
-        """However a call's waiting ends, there is room again."""
+        """The memory of a call is freed however its wait ends."""
         limits = Limits(waiting_bytes=15_000)
         async with (
             served(tmp_path, rules=RULES, limits=limits) as server,
@@ -116,7 +116,7 @@ class TestMemory:
             assert not server.gateway.sessions.calls.sizes
 
     async def test_of_late_calls(self, tmp_path: Path) -> None:
-        """A client that gives up again and again holds no more than may wait; the rest is withdrawn."""
+        """The late calls of a client are limited, too; further ones are withdrawn."""
         limits, policy = Limits(waiting_bytes=30_000), ApprovalPolicy(late=900.0)
         async with (
             served(tmp_path, rules=RULES, limits=limits, policy=policy) as server,
@@ -153,7 +153,7 @@ class TestMemory:
             assert not calls.late_sizes
 
     async def test_of_a_session_that_is_closed(self, tmp_path: Path) -> None:
-        """A call for which nobody waits at the moment keeps its place, until its session is closed."""
+        """A call that nobody waits for keeps its memory until its session is closed."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             gate = await client.open("a")
             asked = await gate.call("deploy", {"text": "x" * 10_000}, call_id="c1", wait=0.0)
@@ -166,7 +166,7 @@ class TestMemory:
 
 class TestFullDisk:
     async def test_over_the_wire(self, tmp_path: Path) -> None:
-        """Agents and consoles read why nothing is allowed or decided; with space all goes on."""
+        """Agents and consoles get the reason while the disk is full, and continue afterwards."""
         async with (
             served(tmp_path, rules=RULES) as server,
             server.agent_client() as client,
@@ -201,7 +201,7 @@ class TestFullDisk:
             assert (await gate.call("ls", {"x": "y" * 5000}, call_id="l1")).outcome == "allow"
 
     async def test_a_result(self, tmp_path: Path) -> None:
-        """A result that cannot be recorded opens nothing, and is taken when it is told again."""
+        """A result that cannot be recorded unlocks nothing, and is accepted when it is sent again."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             gate = await client.open("bot")
             await gate.call("test", {}, call_id="t1")

@@ -1,4 +1,4 @@
-"""How much one may ask for: buckets, and refused tokens."""
+"""Rate limits and counts of refused tokens."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TestBucket:
         st.lists(st.tuples(st.floats(0, 3), st.floats(1, 20)), min_size=1, max_size=60),
     )
     def test_never_more_than_its_rate(self, rate: int, asked: list[tuple[float, float]]) -> None:
-        """Whoever waits as told gets through at most one rest's worth and then `rate` a second."""
+        """A client that waits as told sends at most one burst and then `rate` messages a second."""
         clock = Clock()
         bucket = Bucket(rate, clock)
         passed, began = 0.0, clock.now
@@ -36,7 +36,7 @@ class TestBucket:
             assert passed <= rate + (clock.now - began) * rate + 1e-6
 
     def test_a_rest_gives_no_more_than_one(self) -> None:
-        """Who was silent for a day may send as much at once as who was for a second."""
+        """A pause of a day allows no larger burst than a pause of a second."""
         clock = Clock()
         bucket = Bucket(10, clock)
         clock.now += 86_400
@@ -44,7 +44,7 @@ class TestBucket:
 
 
 def members(value: object) -> int:
-    """The values in all lists and objects of a value, an empty one counting as one."""
+    """Return the number of values in all lists and objects, with an empty one counting as one."""
     if not isinstance(value, dict | list):
         return 0
     parts = list(value.values()) if isinstance(value, dict) else value
@@ -60,14 +60,14 @@ class TestWeight:
         )
     )
     def test_values(self, value: object) -> None:
-        """However a text is written, its values are counted, and nothing that stands in strings."""
+        """The values are counted in any spelling, and brackets within strings do not count."""
         message = [value, ",[{" * 30]
         for ascii_only in (True, False):
             assert values(json.dumps(message, ensure_ascii=ascii_only)) == members(message)
         assert values(json.dumps(value)) >= members(value)
 
     def test_small_values_count(self) -> None:
-        """A frame of lists counts by their number, one of prose by its size."""
+        """A frame of lists is weighed by the number of values, a frame of prose by its size."""
         assert weight("[" + ",".join(["[]"] * 10_000) + "]") > 200
         assert weight(json.dumps("def f(x): return [x, {1: 2}]\n" * 1000)) < 10
         assert weight('{"jsonrpc":"2.0","id":1,"method":"x","params":{"a":[1,2]}}') < 1.1
@@ -76,7 +76,7 @@ class TestWeight:
 
 class TestFailures:
     def test_within_a_minute(self) -> None:
-        """The count is of the last minute, and of one address."""
+        """Failures count for one minute and for one address."""
         clock = Clock()
         failures = Failures(3, clock)
         for _ in range(3):
@@ -88,7 +88,7 @@ class TestFailures:
         assert not failures.too_many("a")
 
     def test_addresses_without_end(self) -> None:
-        """However many addresses come, only the latest are remembered, and few times of each."""
+        """The remembered addresses are bounded, and so are the times of each."""
         failures = Failures(3, Clock())
         for number in range(Failures.KEPT + 50):
             failures.note(str(number))

@@ -1,4 +1,4 @@
-"""Logins at a server: who may ask for one, and what operators who logged in count for."""
+"""Logins at a server: the requests for one, and the approvals of operators who logged in."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Place:
         self.exchange = LoginExchange(server.url, server.ada)
 
     async def enter(self, claims: Claims) -> str:
-        """The token of a person who logs in."""
+        """Log in and return the token."""
         opened = await self.exchange.open(self.provider.id_token(claims, DEVICE_CLIENT))
         assert opened.token is not None
         return opened.token
@@ -52,17 +52,17 @@ async def ask(place: Place, path: str, **headers: str) -> httpx2.Response:
 class TestRequests:
     @pytest.mark.slow
     async def test_pages_are_refused(self, place: Place) -> None:
-        """Whatever page of a browser asks, with whatever token."""
+        """A login request of any browser's page is refused."""
         for headers in ({"Origin": "http://127.0.0.1:1"}, {"Sec-Fetch-Site": "none"}):
             for path in ("/login", "/login/open", "/login/renew", "/login/end"):
                 assert (await ask(place, path, **headers)).status_code == 403
 
     async def test_another_name_of_the_server(self, place: Place) -> None:
-        """A name that somebody has pointed here by DNS is none."""
+        """A login request under a foreign host name is refused."""
         assert (await ask(place, "/login", Host="evil.example")).status_code == 421
 
     async def test_the_offer_has_no_secret(self, place: Place) -> None:
-        """Whoever asks gets the provider, the public client and the scopes."""
+        """The offer contains the provider, the public client and the scopes, and no secret."""
         answer = await ask(place, "/login")
         assert answer.json() == {
             "issuer": place.provider.issuer,
@@ -73,7 +73,7 @@ class TestRequests:
 
     @pytest.mark.slow
     async def test_a_long_id_token(self, place: Place) -> None:
-        """One of a person in hundreds of groups arrives in pieces."""
+        """A long ID token of a user in a thousand groups is accepted."""
         groups = [f"group-{number:04}" for number in range(1000)]
         token = await place.enter(person("maria", "dev", *groups))
         async with place.server.console(token) as console:
@@ -81,7 +81,7 @@ class TestRequests:
 
     @pytest.mark.slow
     async def test_a_forged_token(self, place: Place) -> None:
-        """The reason is given, and too many of them have to wait."""
+        """A forged token gets the reason, and repeated ones must wait."""
         with pytest.raises(NotAdmittedError, match="The ID token is refused: it was made for another"):
             await place.exchange.open(place.provider.id_token(aud="shop"))
         for _ in range(60):
@@ -91,7 +91,7 @@ class TestRequests:
 
     @pytest.mark.slow
     async def test_a_provider_that_is_down(self, place: Place) -> None:
-        """It says so, as something that may pass."""
+        """If the provider is down, the error says so and counts as temporary."""
         token = place.provider.id_token(person("maria", "dev"))
         place.provider.down = True
         with pytest.raises(UnreachableError, match="Nobody can log in now"):
@@ -99,7 +99,7 @@ class TestRequests:
 
     @pytest.mark.slow
     async def test_a_server_without_logins(self, tmp_path: Path) -> None:
-        """It offers none, and the error says what to do."""
+        """A server without logins returns an error with the remedy."""
         async with served(tmp_path) as server:
             with pytest.raises(
                 NotAdmittedError, match=r"offers no logins: use a token, or have \[oidc\]"
@@ -107,7 +107,7 @@ class TestRequests:
                 await LoginExchange(server.url, server.ada).offer()
 
     async def test_who_listens_in_its_place(self, place: Place) -> None:
-        """A program that does not know the token is sent no ID token."""
+        """A stranger that does not know the token gets no ID token."""
         got: list[bytes] = []
 
         async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -128,7 +128,7 @@ class TestRequests:
 class TestOperators:
     @pytest.mark.slow
     async def test_two_of_a_group_of_the_provider_s(self, place: Place) -> None:
-        """Their groups count as configured ones do, and the record says who they were at the provider."""
+        """The provider's groups count as configured ones do, and the record has the provider's ids."""
         server = place.server
         tokens = [await place.enter(person(name, "dev", "sec-team")) for name in ("maria", "cy")]
         other = await place.enter(person("eve", "dev"))
@@ -151,7 +151,7 @@ class TestOperators:
         assert (given.login, decided.login) == (login_id(issuer, "sub-maria"), login_id(issuer, "sub-cy"))
 
     async def test_who_has_logged_out_has_not_approved(self, place: Place) -> None:
-        """An approval that still needs another counts as long as its login does."""
+        """The first of two approvals no longer counts after its operator logs out."""
         server = place.server
         maria = await place.enter(person("maria", "dev", "sec-team"))
         cy = await place.enter(person("cy", "dev", "sec-team"))
@@ -169,7 +169,7 @@ class TestOperators:
 
     @pytest.mark.slow
     async def test_a_group_that_was_taken_away(self, place: Place) -> None:
-        """What a renewed login is not in any more, its earlier approval does not count for."""
+        """The first approval no longer counts if a renewal removes its operator's group."""
         server = place.server
         maria = await place.enter(person("maria", "dev", "sec-team"))
         cy = await place.enter(person("cy", "dev", "sec-team"))
@@ -189,7 +189,7 @@ class TestOperators:
 
     @pytest.mark.slow
     async def test_a_console_has_the_rights_of_now(self, place: Place) -> None:
-        """An open console of a login whose role changed comes back with the other one."""
+        """An open console gets the new rights after a renewal with another role."""
         token = await place.enter(person("maria", "sre"))
         async with place.server.console(token) as console:
             assert console.rights == "administer"
@@ -203,7 +203,7 @@ class TestOperators:
 
     @pytest.mark.slow
     async def test_a_configuration_that_changed(self, place: Place) -> None:
-        """A login counts no more where its name is somebody else's by now, or its provider is gone."""
+        """A login is refused after its name or its provider changed in the configuration."""
         token = await place.enter(person("maria", "dev"))
         issuer = place.provider.issuer
         hub = place.server.hub

@@ -1,4 +1,4 @@
-"""A console that connects to a server with a long queue: what it knows before it has read all of it."""
+"""A console that connects to a server with a long queue, before it has read all of it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ RULES = "require human-approval before deploy"
 async def waiting(
     directory: Path, number: int = LONG, *, text: str = ""
 ) -> AsyncGenerator[tuple[Served, list[AgentSession]]]:
-    """A server where so many requests wait."""
+    """Yield a server with this number of waiting requests."""
     async with served(directory, rules=RULES) as server, server.agent_client() as client:
         gates = [await client.open("bot") for _ in range(4)]
         calls = [
@@ -50,16 +50,16 @@ async def waiting(
 
 
 async def known(console: ConsoleClient) -> int:
-    """All that wait, as the console knows it."""
+    """Return the number of waiting requests that the console knows."""
     return len(await console.approvals()) + console.unread().requests
 
 
 class TestWhileItIsRead:
-    """The rest is not read before the test ends."""
+    """The console does not read the rest before the test ends."""
 
     @pytest.fixture
     def read(self, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-        """The sessions whose states a console has asked for."""
+        """Record the sessions whose states a console requests."""
         asked: list[str] = []
         usual = console_handlers.ConsoleHandlers._session  # pyright: ignore[reportPrivateUsage]
 
@@ -75,7 +75,7 @@ class TestWhileItIsRead:
 
     @pytest.mark.slow
     async def test_the_beginning(self, tmp_path: Path, read: list[str]) -> None:
-        """At once there are the first requests in their order and the number of all, and no state."""
+        """The first requests in order and the total number are known at once, without a state."""
         async with waiting(tmp_path) as (server, _), server.console() as console:
             everything = await server.hub.approvals()
             assert in_order(await console.approvals()) == in_order(everything)[:FIRST]
@@ -85,7 +85,7 @@ class TestWhileItIsRead:
 
     @pytest.mark.slow
     async def test_a_session_that_is_asked_for(self, tmp_path: Path, read: list[str]) -> None:
-        """It is read by itself, with its requests."""
+        """A requested session is read separately, with its requests."""
         async with waiting(tmp_path) as (server, gates), server.console() as console:
             assert await console.session(gates[2].id) == await server.hub.session(gates[2].id)
             assert read == [gates[2].id]
@@ -94,7 +94,7 @@ class TestWhileItIsRead:
 
     @pytest.mark.slow
     async def test_an_arrival(self, tmp_path: Path, read: list[str]) -> None:
-        """It is told and listed and counted, though the other sessions are still to be read."""
+        """A new request is notified, listed and counted although other sessions are unread."""
         async with waiting(tmp_path) as (server, gates), server.console() as console:
             heard = console.subscribe()
             going = asyncio.create_task(gates[1].call("deploy", {"n": "late"}))
@@ -111,7 +111,7 @@ class TestWhileItIsRead:
 
     @pytest.mark.slow
     async def test_an_answer(self, tmp_path: Path, read: list[str]) -> None:
-        """What is answered leaves the list and the number, be it of the beginning or not."""
+        """A decided request leaves the list and the number, whether it was listed or not."""
         async with waiting(tmp_path) as (server, _), server.console() as console:
             everything = in_order(await server.hub.approvals())
             for left, request in ((LONG - 1, everything[0]), (LONG - 2, everything[-1])):
@@ -129,7 +129,7 @@ class TestWhileItIsRead:
 @pytest.mark.slow
 class TestOnceItIsRead:
     async def test_all_is_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The console then knows every session and request as the hub does, and says so."""
+        """After reading, the console has all sessions and requests of the hub."""
         monkeypatch.setattr(console_client, "FIRST_PAINT", 0.0)
         async with waiting(tmp_path) as (server, _), server.console() as console:
 
@@ -143,7 +143,7 @@ class TestOnceItIsRead:
 
 class TestServers:
     async def test_one_of_an_older_version(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """One that does not know the method is read as before."""
+        """A server of an older version without the method is read as before."""
         usual = console_handlers.ConsoleHandlers.handler
 
         def older(handlers: console_handlers.ConsoleHandlers, method: str) -> RequestHandler | None:
@@ -160,7 +160,7 @@ class TestServers:
 
     @pytest.mark.slow
     async def test_an_answer_has_room_for_so_much(self, tmp_path: Path) -> None:
-        """Of large requests fewer come first, and the number is that of all."""
+        """With large requests fewer are sent first, and the number still covers all of them."""
         async with waiting(tmp_path, 4, text="word " * 40_000) as (server, _):
             async with server.console() as console:
                 queue = await console.link.ask(QUEUE, QueueLimit())

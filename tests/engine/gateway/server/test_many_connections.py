@@ -1,4 +1,4 @@
-"""One token on many connections: what it has at work is bounded for all of them together."""
+"""One token on many connections: its work is limited for all of them together."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from .test_attacks_inside import ASKS, ask, code, request
 
 
 class TestManyConnections:
-    """Whoever connects often has no more at work than one token may."""
+    """The limits of a token apply to all its connections together."""
 
     async def test_jobs(self, tmp_path: Path) -> None:
-        """Each takes a thread: beyond them the console is told what helps, and another token is not."""
+        """Jobs beyond the limit are refused with the remedy; another token's are not."""
         backtest = {"rules": {"a.rules": "block rm"}}
         async with served(tmp_path, limits=Limits(jobs_per_token=2)) as server, AsyncExitStack() as stack:
             ada = [await stack.enter_async_context(raw(server, server.ada, "/console")) for _ in range(3)]
@@ -47,12 +47,12 @@ class TestManyConnections:
             await until(has_room)
 
     async def test_jobs_that_end(self, tmp_path: Path) -> None:
-        """One that came to its end, or failed, takes no place any more."""
+        """A job that ended or failed no longer counts."""
         async with (
             served(tmp_path, limits=Limits(jobs_per_token=1)) as server,
             raw(server, server.ada, "/console") as socket,
         ):
-            # This server reads no rules: it fails.
+            # This server reads no rules, so the job fails.
             failing = await ask(socket, "backtest.run", rules={"a.rules": "block rm"})
             counting = await ask(socket, "approvals.statistics")
             assert (code(failing), code(counting)) == (None, Code.LIMIT)
@@ -68,7 +68,7 @@ class TestManyConnections:
             assert code(await ask(socket, "approvals.statistics")) is None
 
     async def test_calls(self, tmp_path: Path) -> None:
-        """Calls that wait are counted together, also where many wait for the same one."""
+        """Waiting calls count together, also if several wait for the same call."""
         limits = Limits(calls_per_token=3)
         async with (
             served(tmp_path, rules=ASKS, limits=limits) as server,
@@ -100,7 +100,7 @@ class TestManyConnections:
             )
 
     async def test_requests(self, tmp_path: Path) -> None:
-        """Of what takes a thread of all, one token has so much at work; the rest waits in its agents."""
+        """A token's requests at work in threads are limited; others wait, and other tokens continue."""
         limits = Limits(at_work_per_token=2)
         at_work, most, go_on = 0, 0, asyncio.Event()
 
@@ -133,13 +133,13 @@ class TestManyConnections:
 
 
 class TestSockets:
-    """Each client has one for the proof of its server, so that hundreds come and go in a second."""
+    """Each client opens a socket for the server's proof, so hundreds may close in a second."""
 
     async def test_are_freed_by_themselves(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """One that was answered does not stay in memory until a collection looks for it."""
-        # What is kept of the log has its sockets.
+        """An answered socket is freed without a garbage collection."""
+        # Recorded log entries would keep their sockets.
         caplog.set_level(logging.ERROR, f"{Gateway.__module__}.sockets")
 
         def peers() -> list[Peer]:
@@ -151,7 +151,7 @@ class TestSockets:
         async with served(tmp_path) as server:
             assert server.gateway.address is not None
             gc.collect()
-            others = peers()  # of other tests
+            others = peers()  # from other tests
             gc.disable()
             try:
                 reader, writer = await asyncio.open_connection("127.0.0.1", server.gateway.address.port)

@@ -1,4 +1,4 @@
-"""G-77: operators with a token at a server and one before a console of its own process count together."""
+"""G-77: operators at a server's console and at a local console count together."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NET = "approve-before-deploy"
 async def asked(
     directory: Path,
 ) -> AsyncGenerator[tuple[Served, ConsoleClient, ApprovalState, asyncio.Task[CallAnswer]]]:
-    """A server, ada's console, and an agent's deploy that waits for two people."""
+    """Yield a server, ada's console, and a deploy that needs two approvals."""
     async with served(directory, rules=RULES) as server, server.agent_client() as agent:
         gate = await agent.open("bot")
         call = asyncio.ensure_future(gate.call("deploy", {"env": "prod"}, call_id="c1"))
@@ -42,7 +42,7 @@ async def approve(console: ConsoleClient, request: ApprovalState) -> None:
 
 class TestTogether:
     async def test_two_approvals(self, tmp_path: Path) -> None:
-        """One approves with a token, the other without: both count, in either order."""
+        """An approval with a token and one without count together, in either order."""
         for first in ("wire", "here"):
             (tmp_path / first).mkdir()
             async with asked(tmp_path / first) as (server, ada, request, call):
@@ -56,7 +56,7 @@ class TestTogether:
                 assert (answer.outcome, set(answer.approved_by)) == ("allow", {"ada", "ben"})
 
     async def test_a_revoked_token_does_not_count(self, tmp_path: Path) -> None:
-        """Who approves here is told that the token of the other is gone; both are asked anew."""
+        """An approval after the other token was revoked is refused, and the request is open again."""
         async with asked(tmp_path) as (server, ada, request, call):
             await approve(ada, request)
             server.tokens.revoke("ada")
@@ -67,7 +67,7 @@ class TestTogether:
             assert (again.given, call.done()) == ((), False)
 
     async def test_a_proposal_and_more_time(self, tmp_path: Path) -> None:
-        """What was proposed with a token can be confirmed without one."""
+        """An extension and a change that were proposed with a token can be confirmed without one."""
         async with asked(tmp_path) as (server, ada, request, _):
             hub, session = server.hub, request.session
             assert (await ada.extend(request.id, seconds=3600)).ok

@@ -28,7 +28,7 @@ async def next_outage(events: AsyncIterator[object]) -> JournalOutage | None:
 
 @pytest.mark.slow
 async def test_consoles_are_notified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A connected console learns of its begin and end; one that connects meanwhile knows it."""
+    """A connected console is notified of an outage's start and end; a later one shows the outage."""
     monkeypatch.setattr(write_monitor, "PROOF_SECONDS", inf)
     async with served(tmp_path) as server, server.console() as console:
         assert console.current_outage() is None

@@ -17,7 +17,7 @@ TWO = "require 2 human-approvals before deploy\n"
 
 class TestRoles:
     async def test_a_role_bounds_what_a_token_may_do(self, tmp_path: Path) -> None:
-        """A token that administers is one that looks, where the role of its operator says so."""
+        """The role of an operator limits the rights of an `administer` token."""
         async with served(tmp_path) as server:
             server.hub.know_operators(Operators((Operator("Ada", "look"),)))
             async with server.console() as ada:
@@ -27,7 +27,7 @@ class TestRoles:
             assert "[operators]" in outcome.message
 
     async def test_a_role_gives_no_more_than_the_token(self, tmp_path: Path) -> None:
-        """The smaller of both counts; one who is not listed has what the token has."""
+        """The lower of role and token counts; an unlisted operator has the token's rights."""
         async with served(tmp_path) as server:
             server.hub.know_operators(Operators((Operator("cy", "administer"),)))
             secret = server.tokens.issue("operator", "cy", rights="look")
@@ -35,7 +35,7 @@ class TestRoles:
                 assert (cy.rights, ada.rights) == ("look", "administer")
 
     async def test_a_changed_role_counts_at_once(self, tmp_path: Path) -> None:
-        """A console whose role was lowered comes back with what is left."""
+        """A console whose role was lowered reconnects with the remaining rights."""
         async with served(tmp_path) as server, server.console() as ada:
             server.hub.know_operators(Operators((Operator("ada", "look", ("security",)),)))
 
@@ -52,7 +52,7 @@ class TestRoles:
 
 class TestGroups:
     async def test_two_of_security(self, tmp_path: Path) -> None:
-        """With real tokens: who is not in the group is told so, and the call waits for who is."""
+        """An operator outside the group is refused, and the call waits for two of the group."""
         rules = "require human-approval before deploy by 2 of security\n"
         async with served(tmp_path, rules=rules) as server, server.agent_client() as agent:
             members = ("ada", "cy")
@@ -74,7 +74,7 @@ class TestGroups:
             assert (answer.outcome, answer.approved_by) == ("allow", ("ada", "cy"))
 
     async def test_each_approval_records_the_groups_of_then(self, tmp_path: Path) -> None:
-        """What the configuration says later changes nothing about an approval."""
+        """A later change of the configuration does not change the groups of a recorded approval."""
         async with served(tmp_path, rules=TWO) as server, server.agent_client() as agent:
             listed = (Operator("ada", groups=("security",)), Operator("ben", groups=("oncall", "dba")))
             server.hub.know_operators(Operators(listed))

@@ -1,4 +1,4 @@
-"""What is told together: one frame for all consoles, one write, one look at the tokens."""
+"""Shared work for all consoles: one frame, one write, one check of the tokens."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def event(cursor: int, text: str = "hello") -> JournalEvent:
 
 class TestFrames:
     def test_is_written_once(self) -> None:
-        """Every console gets the very bytes that the first one got."""
+        """Every console gets the same bytes object."""
         frames, told = Frames(), event(1)
         first = frames.of(told)
         assert first is not None
@@ -39,7 +39,7 @@ class TestFrames:
         assert frames.of(told) is first
 
     def test_of_another_event(self) -> None:
-        """Two events never share a frame, however many come and go in one place of memory."""
+        """Two events never share a frame, even if they reuse a memory address."""
         frames = Frames()
         for number in range(3 * feeding.FRAMES):
             found = frames.of(event(number, f"text {number}."))
@@ -47,7 +47,7 @@ class TestFrames:
             assert f'"text {number}."'.encode() in found
 
     def test_keeps_few(self) -> None:
-        """What is kept has a bound, in frames and in bytes, and what is larger is told all the same."""
+        """The cache is bounded in frames and bytes, and a larger frame is sent without it."""
         frames = Frames()
         with patch.object(feeding, "FRAMES_BYTES", 1000):
             large = event(1, "x" * 2000)
@@ -63,7 +63,7 @@ class TestFrames:
             assert again[-1] == found[0]
 
     def test_half_a_character(self) -> None:
-        """A piece of text that ends within a character is left out; a record that does is an error."""
+        """Streamed text with a lone surrogate is skipped; in a record it is an error."""
         frames = Frames()
         assert frames.of(Streaming(session="s", kind="text", text="\ud83d")) is None
         with pytest.raises(ValueError, match="surrogates"):
@@ -72,7 +72,7 @@ class TestFrames:
 
 class TestInForce:
     async def test_one_look_in_a_turn(self, tmp_path: Path) -> None:
-        """A token that is revoked is refused from the next turn of the loop on."""
+        """A revoked token is refused from the next turn of the loop."""
         tokens = TokenFile(tmp_path / "tokens.json")
         found = tokens.find(tokens.issue("agent", "bot"))
         assert found is not None
@@ -92,7 +92,7 @@ class TestInForce:
             assert looks == 2
 
     async def test_others_have_their_own(self, tmp_path: Path) -> None:
-        """One token's standing says nothing of another's."""
+        """Each token has its own state."""
         tokens = TokenFile(tmp_path / "tokens.json")
         bot = tokens.find(tokens.issue("agent", "bot"))
         ada = tokens.find(tokens.issue("operator", "ada"))
@@ -107,7 +107,7 @@ class TestInForce:
 class TestAnswersTogether:
     @pytest.mark.slow
     async def test_many_at_a_time(self, tmp_path: Path) -> None:
-        """Calls that were made together are answered each under its own id, more than one write holds."""
+        """Simultaneous calls get their own answers, although these exceed one write."""
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot")
             text = "x" * 4000

@@ -1,4 +1,4 @@
-"""Calls that were allowed and never get a result: closed as unknown once the agent rests."""
+"""Allowed calls that get no result: closed as unknown when the agent ends its turn."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ async def results(server: Served, session: str) -> list[CallResult]:
 
 class TestRest:
     async def test_nothing_waits_any_more(self, tmp_path: Path) -> None:
-        """What waited for the result is dropped, the record says unknown, and nothing is opened."""
+        """The pending transition is dropped, the call is recorded as unknown, and no rule is unlocked."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             gate = await client.open("bot")
             await gate.call("test", {}, call_id="t1")
@@ -49,7 +49,7 @@ class TestRest:
             assert not server.hub._live.hosted(gate.id).manager._pending.waiting
 
     async def test_used_budget_stays_used(self, tmp_path: Path) -> None:
-        """A call of which nobody knows whether it ran has cost what it costs."""
+        """A call with an unknown outcome still counts towards its limit."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             gate = await client.open("bot")
             await gate.call("push", {}, call_id="p1")
@@ -57,7 +57,7 @@ class TestRest:
             assert (await gate.call("push", {}, call_id="p2")).outcome == "block"
 
     async def test_others_stay_as_they_are(self, tmp_path: Path) -> None:
-        """Calls that ended, were blocked or still wait for a person are left alone."""
+        """Calls that ended, were blocked or wait for approval stay unchanged."""
         rules = RULES + "require human-approval before ask\n"
         async with served(tmp_path, rules=rules) as server, server.agent_client() as client:
             gate = await client.open("bot")
@@ -76,7 +76,7 @@ class TestRest:
             assert len(await results(server, gate.id)) == 1
 
     async def test_twice(self, tmp_path: Path) -> None:
-        """Resting again says nothing again."""
+        """A second end of the turn records nothing."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             gate = await client.open("bot")
             await gate.call("ls", {}, call_id="l1")
@@ -85,7 +85,7 @@ class TestRest:
             assert len(await results(server, gate.id)) == 1
 
     async def test_a_result_that_comes_later(self, tmp_path: Path) -> None:
-        """What a call came to is recorded after all; what waited for it is not opened by that."""
+        """A later result is recorded, but unlocks no rule."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             gate = await client.open("bot")
             await gate.call("test", {}, call_id="t1")
@@ -97,7 +97,7 @@ class TestRest:
             assert fold(await server.hub.recorded(gate.id)) == await server.hub.session(gate.id)
 
     async def test_in_another_server(self, tmp_path: Path) -> None:
-        """Calls that an earlier server allowed are closed too, once the session goes on."""
+        """Calls that an earlier server allowed are closed after the session resumes."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             gate = await client.open("bot", session="s-1")
             await gate.call("test", {}, call_id="t1")
@@ -110,7 +110,7 @@ class TestRest:
             assert fold(await server.hub.recorded("s-1")) == state
 
     async def test_of_others(self, tmp_path: Path) -> None:
-        """Another token's session cannot be put to rest."""
+        """Another token cannot end the session's turn."""
         async with (
             served(tmp_path, rules=RULES) as server,
             server.agent_client() as client,

@@ -1,4 +1,4 @@
-"""Results of calls that never came to the gate: an alarm, and nothing of the nets moves."""
+"""Results of calls that were never submitted: they raise an alarm and change no net."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from ..served import Served, served
 
 
 async def alarms(server: Served, session: str) -> list[CallResult]:
-    """The alarms in a session's record."""
+    """Return the alarms in a session's record."""
     events = await server.hub.recorded(session)
     return [e.body for e in events if isinstance(e.body, CallResult) and e.body.anomaly is not None]
 
 
 class TestUngatedResults:
     async def test_raise_an_alarm(self, tmp_path: Path) -> None:
-        """The journal has the result, every console the line, and the agent is refused."""
+        """The journal has the result, every console is notified, and the agent gets an error."""
         async with (
             served(tmp_path) as server,
             server.console() as console,
@@ -44,7 +44,7 @@ class TestUngatedResults:
                         break
 
     async def test_are_bounded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """An agent that reports many fills no journal with them."""
+        """The number of recorded alarms is bounded."""
         monkeypatch.setattr("interlock.engine.sessions.submitted_calls.MOST_ALARMS", 3)
         async with (
             served(tmp_path) as server,
@@ -57,7 +57,7 @@ class TestUngatedResults:
             assert len(await alarms(server, session.id)) == 3
 
     async def test_do_not_settle_a_call(self, tmp_path: Path) -> None:
-        """A call made later under the id is decided by the rules, as any other."""
+        """A later call under the id is decided by the rules."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as client,
