@@ -175,7 +175,7 @@ class WatchedJournal(RecordedFile):
             raise LookupError(f"No open request '{approval_id}'")
         asked, shown = (state.approvals[approval_id] for state in (view.state, view.shown))
         return await asyncio.to_thread(
-            self._precedents.shown, asked, shown, self.language.programs, self.redaction
+            self._precedents.masked_of, asked, shown, self.language.programs, self.redaction
         )
 
     def unread(self) -> Unread:
