@@ -123,6 +123,15 @@ class TestFollowing:
         assert request.input == {"password": "[masked: 14 characters]"}
         assert "hunter2" not in str([event async for event in subscription])
 
+    async def test_finds_precedents(self, journal: Journal) -> None:
+        """Earlier decisions on the same input are counted; a request that is not open raises."""
+        journal.write(SESSION, *asked("c0", "deploy", approved=True), question())
+        watched = WatchedJournal(journal.path)
+        await watched.look()
+        assert (await watched.precedents("ap-c1")).approved == 1
+        with pytest.raises(LookupError, match="No open request 'ap-c0'"):
+            await watched.precedents("ap-c0")
+
     async def test_explains(self, journal: Journal) -> None:
         """A waiting call is explained by the recorded nets; unknown calls and sessions raise."""
         journal.write(SESSION, question())
