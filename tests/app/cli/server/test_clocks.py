@@ -1,4 +1,4 @@
-"""`interlock serve` on one database, on machines whose clocks say different times."""
+"""`interlock serve` on one database, on machines whose clocks differ."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ require human-approval before deploy
 
 @pytest.fixture
 def shared(tmp_path: Path, postgresql: PostgresLocation) -> dict[str, str]:
-    """The environment of servers on one database, whose rules are in `a.rules`."""
+    """Environment of servers on one database; their rules are in `a.rules`."""
     (tmp_path / "a.rules").write_text(RULES)
     return {"INTERLOCK_DB": named(postgresql), "PYTHONPATH": str(Path(__file__).parents[4])}
 
@@ -42,7 +42,7 @@ class TestClocksOfMachines:
     async def test_count_for_nothing(
         self, tmp_path: Path, shared: dict[str, str], postgresql: PostgresLocation
     ) -> None:
-        """A machine an hour ahead lets nothing pass that counts by time, and dates as the others do."""
+        """A machine that is an hour fast keeps limits per time and dates events by the database."""
         fast = program(HOUR)
         async with (
             serving(tmp_path, *LINE, **shared) as right,
@@ -63,7 +63,7 @@ class TestClocksOfMachines:
 
     @pytest.mark.timeout(180)
     async def test_no_grant_lasts_longer(self, tmp_path: Path, shared: dict[str, str]) -> None:
-        """A grant for some seconds, given on a machine an hour ahead, is over after them elsewhere."""
+        """A grant of 6 s from a machine that is an hour fast ends in time at another server."""
         async with (
             serving(tmp_path, *LINE, **shared) as right,
             serving(tmp_path, *LINE, real=True, program=program(HOUR), **shared) as ahead,
@@ -93,7 +93,7 @@ class TestClocksOfMachines:
     async def test_prune_goes_by_the_database(
         self, tmp_path: Path, shared: dict[str, str], postgresql: PostgresLocation
     ) -> None:
-        """A session is as old as the database says, whatever the machine on which somebody prunes."""
+        """`prune` takes the age of a session from the database clock, not from its machine's clock."""
         with Journal.open(postgresql) as journal:
             journal.write("done", opened("bot"), SessionStatus(status="done"))
         process = await asyncio.create_subprocess_exec(

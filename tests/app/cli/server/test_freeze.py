@@ -1,4 +1,4 @@
-"""`interlock freeze`: all agents of a server held, and let go, without a screen."""
+"""`interlock freeze`: freezes all agents of a server, or lifts the freeze, without a console."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from .test_approvals import shell
 
 class TestFreeze:
     async def test_holds_and_lifts(self, tmp_path: Path) -> None:
-        """The server says who froze it and why, in the list of requests too; lifting needs a reason."""
+        """The operator and the reason are reported, even by `approvals list`; lifting needs a reason."""
         async with shell(tmp_path) as operator:
             done = await operator.command("freeze", "the deploys look wrong")
             assert "frozen by ada: the deploys look wrong" in done.stdout
@@ -28,7 +28,7 @@ class TestFreeze:
 
     @pytest.mark.slow
     async def test_lifting_needs_an_administrator(self, tmp_path: Path) -> None:
-        """Who may decide freezes, and does not lift."""
+        """An operator with the right `decide` may freeze all agents, but may not lift the freeze."""
         async with shell(tmp_path) as operator:
             dora = operator.server.tokens.issue("operator", "dora", rights="decide")
             await operator.command("freeze", token=dora)

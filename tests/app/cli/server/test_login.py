@@ -1,4 +1,4 @@
-"""`interlock login`: logs in by the device flow; other commands then act as that operator."""
+"""`interlock login`: a login by the device flow, which other commands then use."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.oidc_provider import OidcProvider, person, provided
 
 @dataclass
 class Desk:
-    """A server, its provider, and a user of the machine who has no token."""
+    """A server, its login provider, and a user without a token."""
 
     server: Served
     provider: OidcProvider
@@ -36,7 +36,7 @@ class Desk:
 
     @property
     def kept(self) -> list[Path]:
-        """The files with this user's logins."""
+        """The files that keep this user's logins."""
         return [*(self.directory / "config").glob("login-*.json")]
 
     async def run(self, *line: str, **env: str) -> subprocess.CompletedProcess[str]:
@@ -44,7 +44,7 @@ class Desk:
         return await asyncio.to_thread(command, self.directory, *line, env=every)
 
     async def log_in(self, *line: str, answer: str = "done") -> subprocess.CompletedProcess[str]:
-        """Log in, and agree to it at the provider once the code is there."""
+        """Log in, and set the provider's answer once the device code exists."""
         running = asyncio.ensure_future(self.run("login", "--connect", self.url, *line))
 
         async def begun() -> bool:
@@ -68,7 +68,7 @@ async def desk(tmp_path: Path) -> AsyncGenerator[Desk, None]:
 class TestLogin:
     @pytest.mark.slow
     async def test_a_login_is_for_all_commands(self, desk: Desk) -> None:
-        """It shows address and code, and keeps a token that only its owner may read."""
+        """The login shows address and code, and stores a token with mode 600 that other commands use."""
         done = await desk.log_in()
         assert done.returncode == 0, done.stderr
         assert f"Open {desk.provider.issuer}/activate in a browser" in done.stderr
@@ -86,7 +86,7 @@ class TestLogin:
 
     @pytest.mark.slow
     async def test_the_role_of_the_provider_is_enforced(self, desk: Desk) -> None:
-        """Who may only look changes nothing, whatever the command."""
+        """An operator who may only look cannot freeze the agents."""
         desk.provider.person = person("maria", "staff")
         await desk.log_in()
         frozen = await desk.run("freeze", "--connect", desk.url, "a test")
@@ -95,7 +95,7 @@ class TestLogin:
 
     @pytest.mark.slow
     async def test_logging_out(self, desk: Desk) -> None:
-        """The file goes, and the token is of no use at the server."""
+        """A logout deletes the file and revokes the token at the server."""
         await desk.log_in()
         [entry] = [each for each in desk.server.tokens.tokens() if each.login is not None]
         done = await desk.run("login", "--connect", desk.url, "--logout")
@@ -107,7 +107,7 @@ class TestLogin:
 
     @pytest.mark.slow
     async def test_a_token_counts_before_a_login(self, desk: Desk) -> None:
-        """Scripts go on with theirs."""
+        """A token in the environment takes precedence over a login."""
         desk.provider.person = person("maria", "staff")
         await desk.log_in()
         frozen = await desk.run("freeze", "--connect", desk.url, "x", INTERLOCK_TOKEN=desk.server.ben)
@@ -132,7 +132,7 @@ class TestRefusals:
         [("access_denied", "the login was denied there"), ("expired_token", "the code has expired")],
     )
     async def test_nobody_agreed(self, desk: Desk, answer: str, said: str) -> None:
-        """A denied or expired code logs nobody in."""
+        """A denied or expired code is an error, and no login is kept."""
         done = await desk.log_in(answer=answer)
         assert done.returncode == 1
         assert said in done.stderr
@@ -140,7 +140,7 @@ class TestRefusals:
 
     @pytest.mark.slow
     async def test_no_role(self, desk: Desk) -> None:
-        """The server says why, and nothing is kept."""
+        """A login without a role is refused with the reason, and no login is kept."""
         desk.provider.person = person("eve", "sales")
         done = await desk.log_in()
         assert done.returncode == 1
@@ -149,7 +149,7 @@ class TestRefusals:
 
     @pytest.mark.slow
     async def test_a_provider_that_is_down(self, desk: Desk) -> None:
-        """A clear error; who is logged in goes on."""
+        """A new login fails with an error; an existing login remains valid."""
         await desk.log_in()
         desk.provider.down = True
         done = await desk.run("login", "--connect", desk.url)
@@ -159,7 +159,7 @@ class TestRefusals:
         assert listed.returncode == 0, listed.stderr
 
     async def test_a_server_that_cannot_prove_itself(self, desk: Desk) -> None:
-        """Over TCP in clear nothing is sent to whoever listens."""
+        """A login over unencrypted TCP is refused."""
         done = await desk.run("login", "--connect", "ws://127.0.0.1:9")
         assert done.returncode == 1
         assert "over wss:// or at a unix:PATH" in done.stderr
@@ -168,7 +168,7 @@ class TestRefusals:
 class TestRoles:
     @pytest.mark.slow
     async def test_roles_are_read_again(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
-        """A later command has the role of then, by the refresh token; without any the login is over."""
+        """Later commands use the current role from the provider; without a role the login ends."""
         monkeypatch.setattr("interlock.app.hosting.operator_login.READ_AGAIN", 0.0)
         await desk.log_in()
         desk.provider.person = person("maria", "staff")
@@ -186,7 +186,7 @@ class TestRoles:
 
     @pytest.mark.slow
     async def test_a_restart_keeps_a_login(self, desk: Desk) -> None:
-        """Tokens of logins are in the server's file, as digests, with the people's names."""
+        """The server's token file keeps logins with their names, but not their tokens."""
         await desk.log_in()
         text = desk.server.tokens.path.read_text()
         content = TokenContent.model_validate_json(text)
@@ -200,7 +200,7 @@ class TestRoles:
 @pytest.mark.slow
 class TestTokens:
     async def test_logins_are_listed_and_revoked(self, desk: Desk) -> None:
-        """`interlock token` shows who is logged in, and who was; revoking a name ends all of it."""
+        """`interlock token` lists current and former logins; revoking a name removes all of them."""
         await desk.log_in()
         env = {"INTERLOCK_CONFIG_DIR": str(desk.server.tokens.path.parent)}
         listed = await desk.run("token", **env)

@@ -1,4 +1,4 @@
-"""A standby that lacks acknowledged events takes over from the database of two `interlock serve`."""
+"""Failover of the database of two `interlock serve` to a standby that lacks acknowledged events."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ def pair() -> Iterator[Pair]:
 
 @pytest.fixture
 def shared(tmp_path: Path, pair: Pair) -> dict[str, str]:
-    """The environment of servers on the pair, whose rules are in `a.rules`."""
+    """Environment of servers on the pair; their rules are in `a.rules`."""
     (tmp_path / "a.rules").write_text("require human-approval before drop-table\n")
     return {"INTERLOCK_DB": named(pair.location)}
 
 
 async def lose_a_deploy(pair: Pair, server: Running) -> None:
-    """Have an agent's deploy allowed and acknowledged, and the standby take over without it."""
+    """Cut the standby off, then have an agent's deploy allowed and acknowledged without it."""
     client = server.agent()
     gate = await client.open("bot", session="bot-1")
     assert (await gate.call("test", {}, call_id="t1")).outcome == "allow"
@@ -58,7 +58,7 @@ async def refused(server: Running) -> str:
 
 
 async def diverged(console: ConsoleClient) -> bool:
-    """Tell whether a console shows the session as one of no server."""
+    """Tell whether a console shows the session as diverged."""
     await console.sessions()
     return console.server_of("bot-1") == DIVERGED
 
@@ -75,7 +75,7 @@ class TestLostEvents:
     async def test_stop_the_session_at_all_servers_until_an_operator_accepts_it(
         self, tmp_path: Path, shared: dict[str, str], pair: Pair
     ) -> None:
-        """Also once the server that noticed is killed and others start; then its record says who did."""
+        """The session stays stopped after server restarts, and the record names the accepted loss."""
         async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
             await lose_a_deploy(pair, one)
             async with two.console() as console:
@@ -120,7 +120,7 @@ class TestLostEvents:
     async def test_of_a_server_that_dies_before_it_can_notice(
         self, tmp_path: Path, shared: dict[str, str], pair: Pair
     ) -> None:
-        """Another server, which only showed the session, does."""
+        """Another server, which only followed the session, detects the loss."""
         async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
             await lose_a_deploy(pair, one)
             async with two.console() as console:
@@ -137,7 +137,7 @@ class TestLostEvents:
     async def test_block_the_hooks_of_a_coding_agent(
         self, tmp_path: Path, shared: dict[str, str], pair: Pair
     ) -> None:
-        """The hook says why, at the other server as well, and blocks; others go on."""
+        """The hook blocks and gives the reason at both servers; another session continues."""
         async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
             client = one.agent()
             other = await client.open("bot", session="bot-2")
@@ -159,7 +159,7 @@ class TestLostEvents:
 
 
 async def hooked(directory: Path, server: Running, call: str) -> Ran:
-    """Have a coding agent's hook ask a server about a call."""
+    """Run a coding agent's hook for a call at a server."""
     secret = read_secret(server.config / "agent.token")
     url = f"ws://{server.where}"
     hook = Hook.at(directory / "hook", INTERLOCK_URL=url, INTERLOCK_TOKEN=secret)
@@ -167,7 +167,7 @@ async def hooked(directory: Path, server: Running, call: str) -> Ran:
 
 
 async def has_ended(pair: Pair, living: int) -> bool:
-    """Tell whether the servers know that no more than some are left."""
+    """Tell whether the database lists exactly this number of living servers."""
     statement = "SELECT count(*) FROM server WHERE ended IS NULL"
     return (await asyncio.to_thread(rows, pair.other, statement)) == [(living,)]
 
@@ -183,7 +183,7 @@ async def at_home(console: ConsoleClient) -> bool:
 
 
 async def resumed(client: AgentClient) -> AgentSession | None:
-    """The session, once a server goes on with it."""
+    """Resume the session; return None if the server refuses."""
     try:
         return await client.resume("bot-1")
     except GatewayError:

@@ -1,4 +1,4 @@
-"""Telling somebody outside of requests that wait: real commands, real HTTP on loopback."""
+"""Notifications about waiting requests: real commands, and real HTTP on loopback."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from ...support.scenes import NOW, deploy_request, release_bot
 
 @dataclass
 class Server:
-    """A server that answers in turn with what it is told, the last for ever."""
+    """A server that returns the given answers in turn and then repeats the last one."""
 
     port: int = 0
     answers: list[bytes] = field(default_factory=lambda: [b"HTTP/1.1 204 No Content\r\n\r\n"])
@@ -79,21 +79,21 @@ FAILS = b"HTTP/1.1 500 Oh no\r\ncontent-length: 0\r\n\r\n"
 
 
 def script(tmp_path: Path, text: str) -> tuple[str, ...]:
-    """A program of its own, in Python."""
+    """Return the command of a Python program with the given text."""
     path = tmp_path / "hook.py"
     path.write_text(text)
     return sys.executable, str(path)
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended, though perhaps nobody has asked how."""
+    """Tell whether a process has ended or is a zombie."""
     state = Path(f"/proc/{pid}/stat")
     return not state.exists() or state.read_text().split()[2] == "Z"
 
 
 class TestPayload:
     def test_fields(self) -> None:
-        """Exactly these; no input of the call unless it is wanted."""
+        """The payload has exactly these fields, without the call's input."""
         request = deploy_request(risk="high", expires=NOW + timedelta(minutes=14))
         told = json.loads(as_bytes(payload_of(request, NOW, include_input=False)))
         assert told == {
@@ -120,7 +120,7 @@ class TestPayload:
         assert datetime.fromisoformat(told["expires"]) == request.expires
 
     def test_of_a_group(self) -> None:
-        """Whose approval it needs, and who is called once it is escalated."""
+        """The payload names the approvers' group, and after an escalation the group that is called."""
         terms = Approvers("security", escalation=Escalation("oncall", 600))
         request = deploy_request(approvers=terms)
         told = payload_of(request, NOW, include_input=False)
@@ -134,14 +134,14 @@ class TestPayload:
         ("minutes", "waited"), [(0.4, "less than a minute"), (14.9, "15 min"), (90, "1 h 30 min")]
     )
     def test_how_long_it_waits(self, minutes: float, waited: str) -> None:
-        """In whole minutes, with hours when there are any."""
+        """The summary gives the waiting time in whole minutes, with hours if there are any."""
         request = deploy_request()
         now = request.since + timedelta(minutes=minutes)
         summary = payload_of(request, now, include_input=False).summary
         assert f"has waited for {waited} for approval" in summary
 
     def test_input_when_wanted(self) -> None:
-        """With `include_input` there is the input, as the hub shows it."""
+        """With `include_input` the payload has the input, as the hub shows it."""
         told = json.loads(as_bytes(payload_of(deploy_request(), NOW, include_input=True)))
         assert told["input"] == {"command": "./deploy --env prod --commit 9f31c02"}
 
@@ -163,7 +163,7 @@ class TestPayload:
         ],
     )
     def test_summary_links_to_nothing(self, name: str) -> None:
-        """A name that a chat would make a link of is none in the summary; the field has it as it is."""
+        """The summary masks a name that a chat would turn into a link; the field has it unchanged."""
         payload = payload_of(deploy_request(agent=name), NOW, include_input=False)
         assert payload.agent == name
         assert "[link]" in payload.summary
@@ -172,13 +172,13 @@ class TestPayload:
 
     @pytest.mark.parametrize("name", ["deploy", "release-bot", "git push", "require-test-before-deploy"])
     def test_names_stay(self, name: str) -> None:
-        """A usual name is told as it is."""
+        """An ordinary name is unchanged."""
         assert without_links(name) == name
 
 
 class TestCommand:
     async def test_reads_json(self, tmp_path: Path) -> None:
-        """The command gets one JSON object on its standard input, and its words as they are."""
+        """The command gets one JSON object on standard input, and its arguments unchanged."""
         out = tmp_path / "out"
         command = script(
             tmp_path,
@@ -192,7 +192,7 @@ class TestCommand:
         assert told["approval_id"] == "ap1"
 
     async def test_that_fails(self, tmp_path: Path) -> None:
-        """Another exit code than 0 is a failure, with the last thing that was said."""
+        """An exit code other than 0 is a failure, reported with the last line of output."""
         command = script(
             tmp_path, "import sys\nprint('first')\nprint('no such\\x1b[2J room')\nsys.exit(3)"
         )
@@ -200,13 +200,13 @@ class TestCommand:
             await run_command(command, b"{}")
 
     async def test_that_is_none(self) -> None:
-        """A program that is not there is said by its name."""
+        """The error names a program that does not exist."""
         with pytest.raises(SendError, match="'no-such-program-here' cannot be run: No such file"):
             await run_command(["no-such-program-here"], b"{}")
 
     @pytest.mark.slow
     async def test_that_hangs(self, tmp_path: Path) -> None:
-        """After its time it is ended, and what it started as well."""
+        """After its time limit the command is ended together with its child processes."""
         mark = tmp_path / "pid"
         command = script(
             tmp_path,
@@ -225,7 +225,7 @@ class TestCommand:
         raise AssertionError("its child goes on")
 
     async def test_that_reads_nothing_and_says_much(self, tmp_path: Path) -> None:
-        """Neither a large input that nobody reads nor a flood of output holds anything up."""
+        """Neither a large unread input nor a flood of output blocks the notification."""
         command = script(tmp_path, "print('x' * 5_000_000)")
         said = await run_command(command, b"y" * 5_000_000)
         assert said == "x" * 2000
@@ -233,7 +233,7 @@ class TestCommand:
 
 class TestPost:
     async def test_sends_json(self) -> None:
-        """One POST with the object as the data of a CloudEvent."""
+        """The request is one POST with the object as the data of a CloudEvent."""
         async with served() as server:
             settings = NotifySettings(url=server.url, include_input=True)
             assert await send_notification(settings, deploy_request(), NOW) == "204 No Content"
@@ -247,7 +247,7 @@ class TestPost:
         assert {"id", "source", "time", "datacontenttype"} <= event.keys()
 
     async def test_follows_no_redirection(self) -> None:
-        """What is sent goes to the configured address and to no other."""
+        """A notification is sent only to the configured address."""
         async with served() as other:
             moved = f"HTTP/1.1 307 Moved\r\nlocation: {other.url}\r\ncontent-length: 0\r\n\r\n"
             async with served(moved.encode()) as server:
@@ -256,26 +256,26 @@ class TestPost:
         assert other.heard == []
 
     async def test_waits_for_nobody(self) -> None:
-        """A server that never answers has its time, and the secret in its address stays one."""
+        """A server that never answers is a failure, and the error omits the secret in its address."""
         async with served(b"") as server:
             with pytest.raises(SendError, match="did not answer within") as caught:
                 await post(server.url, b"{}", timeout=0.2)
         assert "s3cr3t" not in str(caught.value)
 
     async def test_nobody_there(self) -> None:
-        """A refused connection is said with the host."""
+        """The error about a refused connection names the host."""
         async with served() as server:
             url = server.url
         with pytest.raises(SendError, match=r"http://127\.0\.0\.1:\d+ cannot be reached"):
             await post(url, b"{}")
 
     def test_shown_address(self) -> None:
-        """Of an address only scheme and host are shown."""
+        """Only the scheme and the host of an address are shown."""
         assert host_of("https://user:pw@chat.example:8443/T0/B0?x=1") == "https://chat.example:8443"
 
 
 class Waiting:
-    """A clock and sleeps that a test lets pass."""
+    """Sleeps that a test ends by hand."""
 
     def __init__(self) -> None:
         self.sleeps: list[tuple[float, asyncio.Future[None]]] = []
@@ -293,7 +293,7 @@ class Waiting:
         raise AssertionError(self.sleeps)
 
     async def slept(self, number: int) -> float:
-        """Wait until somebody sleeps for the `number`th time; how long."""
+        """Wait for the sleep with this number; return its length."""
         await self.until(lambda: len(self.sleeps) >= number)
         return self.sleeps[number - 1][0]
 
@@ -326,7 +326,7 @@ async def running(
 
 class TestWhen:
     async def test_once_it_is_old_enough(self) -> None:
-        """A request is told once, when it has waited as long as configured since it was asked."""
+        """A request is notified once, after the configured time since it was made."""
         async with served() as server:
             settings = NotifySettings.model_validate({"url": server.url, "after": "2m"})
             async with running(settings, now=NOW + timedelta(seconds=5)) as on:
@@ -340,7 +340,7 @@ class TestWhen:
             assert on.problems == []
 
     async def test_again_when_it_is_escalated(self) -> None:
-        """At once, whether it was told before or not: those who are called now were not."""
+        """An escalation is notified at once, as the group that is called now was not notified before."""
         async with served() as server, running(NotifySettings(url=server.url)) as on:
             on.hub.request(deploy_request(approvers=Approvers("a", escalation=Escalation("oncall", 60))))
             await on.waiting.slept(1)
@@ -355,7 +355,7 @@ class TestWhen:
             assert json.loads(server.heard[0][2])["data"]["group"] == "oncall"
 
     async def test_not_while_an_approval_is_held(self) -> None:
-        """Nobody is called for what is approved and waits for its fuse or agent, unless taken back."""
+        """A fused approval stops the notification; taking the approval back starts it again."""
         async with served() as server, running(NotifySettings(url=server.url)) as on:
             on.hub.request(deploy_request())
             await on.waiting.slept(1)
@@ -369,7 +369,7 @@ class TestWhen:
 
     @pytest.mark.parametrize("how", ["decided", "withdrawn"])
     async def test_not_when_it_is_over(self, how: str) -> None:
-        """Nobody hears of what was decided or withdrawn in time."""
+        """A request that is decided or withdrawn in time is not notified."""
         async with served() as server, running(NotifySettings(url=server.url)) as on:
             on.hub.request(deploy_request())
             await on.waiting.slept(1)
@@ -381,7 +381,7 @@ class TestWhen:
             assert server.heard == []
 
     async def test_again_where_it_failed(self) -> None:
-        """Three more attempts, each after a longer pause; the console hears once that it fails."""
+        """A failure is followed by up to three attempts after longer pauses, and is reported once."""
         async with (
             served(FAILS, FAILS, FAILS, OK) as server,
             running(NotifySettings(url=server.url)) as on,
@@ -399,7 +399,7 @@ class TestWhen:
 
     @pytest.mark.slow
     async def test_gives_up(self) -> None:
-        """After the third repetition nothing more is sent, and a second request complains no more."""
+        """The attempts stop after the third repetition, and later failures are not reported again."""
         async with served(FAILS) as server, running(NotifySettings(url=server.url)) as on:
             on.hub.request(deploy_request())
             for number in range(1, 5):
@@ -414,7 +414,7 @@ class TestWhen:
             assert len(on.problems) == 1
 
     async def test_no_further_attempt_once_it_is_over(self) -> None:
-        """A request that is decided between two attempts is told no more."""
+        """A request that is decided between two attempts is not sent again."""
         async with served(FAILS) as server, running(NotifySettings(url=server.url)) as on:
             on.hub.request(deploy_request())
             await on.waiting.slept(1)
@@ -425,7 +425,7 @@ class TestWhen:
             assert len(server.heard) == 1
 
     async def test_holds_up_nobody(self) -> None:
-        """While a hook hangs the hub's other listeners go on and the request can be decided."""
+        """A request can be decided while its notification hangs."""
         async with served(b"") as server, running(NotifySettings(url=server.url)) as on:
             on.hub.request(deploy_request())
             await on.waiting.slept(1)
@@ -436,7 +436,7 @@ class TestWhen:
             await on.waiting.until(lambda: not on.hub.states["release-bot-1f3a"].approvals)
 
     async def test_nothing_set_up(self) -> None:
-        """Without settings nobody even listens."""
+        """Without settings the hub has no subscription."""
         hub = FakeHub(now=NOW)
         async with notifications_of(hub, None, print):
             assert hub._subscriptions == []
@@ -444,7 +444,7 @@ class TestWhen:
 
 @pytest.mark.slow
 async def test_beside_a_real_agent(tmp_path: Path) -> None:
-    """Real hub, agent and command: told once, without input, and the call goes on when decided."""
+    """With a real hub, agent and command, a request is notified once and without its input."""
     out = tmp_path / "out"
     command = script(tmp_path, f"import sys\nopen({str(out)!r}, 'a').write(sys.stdin.read() + '\\n')")
     problems: list[str] = []
@@ -477,7 +477,7 @@ class TestSettings:
         return notify_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
 
     def test_read(self, tmp_path: Path) -> None:
-        """A command or an address, after how long, and whether the input goes with it."""
+        """The settings give a command or a URL, the waiting time, and whether to include the input."""
         assert self.read(tmp_path, "") is None
         found = self.read(tmp_path, '[notify]\nafter = "90s"\ncommand = ["tell", "me"]')
         assert found == NotifySettings(after=timedelta(seconds=90), command=("tell", "me"))
@@ -502,7 +502,7 @@ class TestSettings:
         ],
     )
     def test_faults_name_the_place(self, tmp_path: Path, text: str, message: str) -> None:
-        """What cannot be used is said with its file."""
+        """The error about an unusable setting names its file."""
         with pytest.raises(SettingsError, match=r"interlock\.toml: \[notify\]") as caught:
             self.read(tmp_path, f"[notify]\n{text}")
         assert message in str(caught.value)
@@ -515,12 +515,12 @@ class TestCommandLine:
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path / "config"))
 
     def test_nothing_set_up(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """Without a table it says how to make one."""
+        """Without a `[notify]` table the command says how to add one."""
         assert main(["notify", "--test"]) == 2
         assert "Put a table [notify] into interlock.toml" in capsys.readouterr().err
 
     def test_tries_it(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """A sample is sent and marked as one; what happened is printed."""
+        """A sample marked as a test is sent, and its result is printed."""
         command = script(tmp_path, "import json, sys\nprint('got', json.load(sys.stdin)['test'])")
         (tmp_path / "config").mkdir()
         (tmp_path / "config/interlock.toml").write_text(f"[notify]\ncommand = {json.dumps(command)}")
@@ -531,7 +531,7 @@ class TestCommandLine:
         assert "It worked: got True" in out
 
     def test_says_that_it_failed(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """A hook that fails has its own exit code."""
+        """If the notification fails, the exit code is 1."""
         command = script(tmp_path, "raise SystemExit(9)")
         (tmp_path / "config").mkdir()
         (tmp_path / "config/interlock.toml").write_text(f"[notify]\ncommand = {json.dumps(command)}")
@@ -541,13 +541,13 @@ class TestCommandLine:
     def test_command_is_the_users_to_choose(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """Where an agent may write nobody finds a command to run, and the error says where it belongs."""
+        """A command in the working directory's settings is refused with the places that allow it."""
         (tmp_path / "interlock.toml").write_text('[notify]\ncommand = ["true"]')
         assert main(["notify", "--test"]) == 2
         assert "command: is allowed in" in capsys.readouterr().err
 
     def test_only_shows(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """Without `--test` nothing is run; of an address only the host is shown."""
+        """Without `--test` the command only shows the settings, and only scheme and host of a URL."""
         (tmp_path / "config").mkdir()
         (tmp_path / "config/interlock.toml").write_text('[notify]\nurl = "https://chat.example/s3cr3t"')
         assert main(["notify"]) == 0
@@ -556,5 +556,5 @@ class TestCommandLine:
         assert "s3cr3t" not in out
 
     def test_the_sample_is_a_request(self) -> None:
-        """What is tried is what a real request would be."""
+        """The sample has the type of a real request."""
         assert isinstance(sample_request(NOW), ApprovalState)

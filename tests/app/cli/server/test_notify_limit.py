@@ -1,4 +1,4 @@
-"""Many requests at once: so many messages a minute, then one about all others, and nothing is lost."""
+"""The limit of messages per minute: further requests share one later message, and none is lost."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def request(number: int) -> ApprovalState:
 async def flooded(
     server: Server, settings: NotifySettings, number: int
 ) -> AsyncIterator[tuple[Desk, Clock]]:
-    """A console that is told of `number` requests, of which two have been sent, and a minute is full."""
+    """Run a notifier with `number` requests, two of which have used up the limit of the minute."""
     clock = Clock(NOW)
     async with running(settings, clock=clock) as on:
         for each in range(1, number + 1):
@@ -43,7 +43,7 @@ async def flooded(
         for each in range(1, number + 1):
             on.waiting.wake(each)
         await on.waiting.until(lambda: len(server.heard) == 2)
-        # What is beyond waits for room.
+        # Messages beyond the limit wait.
         await on.waiting.slept(number + 1)
         yield on, clock
 
@@ -56,7 +56,7 @@ async def pass_a_minute(on: Desk, clock: Clock, number: int) -> None:
 class TestLimit:
     @pytest.mark.slow
     async def test_several_in_one(self) -> None:
-        """Two a minute: two messages, then one about the other three, once there is room."""
+        """With a limit of two per minute, two messages are followed by one about the other three."""
         async with served(OK) as server:
             settings = NotifySettings(to=(ntfy(server),), most=2, link="https://desk.example")
             async with flooded(server, settings, 5) as (on, clock):
@@ -69,7 +69,7 @@ class TestLimit:
                 assert all(f"bot{each}" in said["message"] for each in (3, 4, 5))
 
     async def test_as_json(self) -> None:
-        """An address of one's own gets an object of another event, with the number and the ids."""
+        """A configured URL gets an `approvals.waiting` event with the number and the ids."""
         async with served() as server:
             settings = NotifySettings(url=server.url, most=2)
             async with flooded(server, settings, 5) as (on, clock):
@@ -82,7 +82,7 @@ class TestLimit:
 
     @pytest.mark.slow
     async def test_only_of_what_still_waits(self) -> None:
-        """Requests decided until then are not told; one that is left comes as a message of its own."""
+        """Requests that are decided in time are omitted; a single remaining one gets a normal message."""
         async with served() as server:
             settings = NotifySettings(url=server.url, most=2)
             async with flooded(server, settings, 4) as (on, clock):
@@ -94,7 +94,7 @@ class TestLimit:
 
     @pytest.mark.slow
     async def test_a_name_is_not_lost(self) -> None:
-        """The person asked to look at one of them stands in the message about several."""
+        """The message about several requests names an operator who was asked to look at one of them."""
         async with served(OK) as server:
             settings = NotifySettings(to=(ntfy(server),), most=2)
             async with flooded(server, settings, 4) as (on, clock):
@@ -111,7 +111,7 @@ class TestLimit:
                 assert "ben: maria asks you to look" in json.loads(server.heard[2][2])["message"]
 
     async def test_outcomes_too(self) -> None:
-        """The ends of many that were told of come in one message, too."""
+        """The outcomes of notified requests share the same message."""
         async with served(OK) as server:
             settings = NotifySettings(to=(ntfy(server),), most=2)
             async with flooded(server, settings, 3) as (on, clock):
@@ -126,7 +126,7 @@ class TestLimit:
                 assert "deploy of bot1: approved by jo" in said["message"]
 
     async def test_each_way_has_its_own(self) -> None:
-        """A service that is full holds up no other."""
+        """A service that has reached its limit does not delay another one."""
         first, second = Channel(1), Channel(1)
         assert first.take(NOW)
         assert not first.take(NOW + timedelta(seconds=59))
@@ -134,7 +134,7 @@ class TestLimit:
         assert first.take(NOW + timedelta(seconds=60))
 
     async def test_one_that_fails(self) -> None:
-        """It is tried three times more, as each message is, and nothing is tried for ever."""
+        """A failed message about several requests is repeated three times, like any other message."""
         async with served(OK, OK, FAILS) as server:
             settings = NotifySettings(to=(ntfy(server),), most=2)
             async with flooded(server, settings, 4) as (on, clock):
@@ -151,7 +151,7 @@ class TestLimit:
 
 class TestMessage:
     def test_counts_what_it_does_not_name(self) -> None:
-        """Ten requests are named, and how many others there are."""
+        """The message names ten requests and counts the others."""
         told = [(f"ap{n}", f"deploy of bot{n} has waited") for n in range(25)]
         message = several_message(several_waiting(told, None), ())
         lines = message.text.splitlines()
@@ -160,7 +160,7 @@ class TestMessage:
         assert lines[-1] == "and 15 more"
 
     def test_no_markup(self) -> None:
-        """What agents are called mentions nobody there either."""
+        """Agents' names have no markup in the message about several requests."""
         told = [("a", "<!channel> of @here"), ("b", "[x](http://evil)")]
         message = several_message(several_waiting(told, None), [Message("done", "")])
         assert not set("<>@[]") & set(message.title + message.text)
@@ -168,7 +168,7 @@ class TestMessage:
 
 class TestAskedAnew:
     async def test_keeps_its_time(self) -> None:
-        """A request that is asked anew has waited since it was first asked, also for `later`."""
+        """The waiting time of a repeated request counts from its first request."""
         async with served() as server:
             settings = NotifySettings.model_validate({"url": server.url, "after": "2m"})
             async with running(settings, now=NOW + timedelta(seconds=5)) as on:

@@ -43,7 +43,7 @@ FORMS = (
     "workflows://host.example:443/workflow_id/signature",
     "discord://123456789012345678/abcdefghijklmnopqrstuvwxyz",
 )
-"""As the documentation has them."""
+"""Addresses as in the documentation."""
 
 
 def ntfy(server: Server) -> str:
@@ -56,7 +56,7 @@ def bodies(server: Server) -> list[dict[str, str]]:
 
 class TestMessage:
     def test_what_it_says(self) -> None:
-        """The summary; the rule and its place, the digest's beginning and the link; not the input."""
+        """The message has the summary, rule, place, start of the digest and link, but not the input."""
         request = deploy_request(risk="high", digest="0123456789abcdef")
         told = payload_of(request, NOW, include_input=False, link="https://desk.example")
         message = waiting_message(told)
@@ -67,7 +67,7 @@ class TestMessage:
         assert link == "https://desk.example/m/a/ap1"
 
     def test_input_when_wanted(self) -> None:
-        """With `include_input` the beginning of it."""
+        """With `include_input` the message has the beginning of the input."""
         request = deploy_request(input={"text": "x" * 5000})
         [line] = [
             line
@@ -79,7 +79,7 @@ class TestMessage:
 
     @pytest.mark.parametrize("name", ["<!channel>", "@here", "<@U123>", "*x* ~y~ `z`", "[x](y)", "#ops"])
     def test_no_markup(self, name: str) -> None:
-        """What an agent is called mentions nobody and styles nothing."""
+        """An agent's name cannot mention users or apply markup."""
         request = deploy_request(agent=name, tool=name, called=name, input={"a": name})
         message = waiting_message(payload_of(request, NOW, include_input=True))
         assert not set("<>@&*~`|[]#") & set(message.title + message.text)
@@ -96,13 +96,13 @@ class TestMessage:
         ],
     )
     def test_no_style_and_no_link(self, given: str, shown: str) -> None:
-        """Nor with underscores, pictures, encoded words of a subject, or the beginning of a link."""
+        """Underscores, emoji codes, encoded words and URL schemes lose their effect."""
         assert without_markup(given) == shown
 
 
 class TestSend:
     async def test_each_has_its_own_reason(self) -> None:
-        """Of two that fail at once each says what its own service answered."""
+        """If two services fail at the same time, each error has the reason of its own service."""
         async with served(FAILS) as first, served(FAILS) as second:
             other = f"json://user:word@127.0.0.1:{second.port}/s3cr3t"
             said = await asyncio.gather(
@@ -114,12 +114,12 @@ class TestSend:
         assert "JSON" in str(said[1])
 
     def test_shown_reason(self) -> None:
-        """Of a reason no part of the address is left, also where one begins another."""
+        """The reason contains no part of the address, even if one part is a prefix of another."""
         address = "slack://abcdef/abcdefghi"
         assert "ghi" not in _reason("no such abcdefghi, nor abcdef", address)
 
     async def test_ntfy(self) -> None:
-        """One request over HTTP, with title and text."""
+        """An ntfy message is one HTTP request with title and text."""
         async with served(OK) as server:
             assert await tell_service(ntfy(server), Message("deploy waits", "rule: x")) == "ntfy"
         [said] = bodies(server)
@@ -130,7 +130,7 @@ class TestSend:
         )
 
     async def test_mattermost(self) -> None:
-        """The webhook's JSON, in which title and text are one."""
+        """The Mattermost webhook gets JSON whose text contains title and text."""
         async with served(OK) as server:
             address = f"mmost://127.0.0.1:{server.port}/abcdefghijklmnopqrstuvwxyz"
             await tell_service(address, Message("deploy waits", "rule: x"))
@@ -139,7 +139,7 @@ class TestSend:
         assert "rule: x" in said["text"]
 
     async def test_mail(self) -> None:
-        """A mail with the title as its subject."""
+        """The mail has the title as its subject."""
         async with mail_server() as (port, mails):
             address = (
                 f"mailto://127.0.0.1:{port}?from=interlock@a.example&to=oncall@b.example&mode=insecure"
@@ -150,7 +150,7 @@ class TestSend:
         assert "rule: x" in mail
 
     async def test_refused(self) -> None:
-        """What a service answers is said, and nothing of its address."""
+        """The error has the service's answer, but no secret of its address."""
         async with served(FAILS) as server:
             with pytest.raises(SendError, match=r"ntfy did not take the message: .*500") as caught:
                 await tell_service(ntfy(server), Message("a", "b"))
@@ -158,26 +158,26 @@ class TestSend:
 
     @pytest.mark.slow
     async def test_no_answer(self) -> None:
-        """A service that never answers has its time."""
+        """A service that never answers is a failure after the timeout."""
         async with served(b"") as server:
             with pytest.raises(SendError, match="ntfy did not"):
                 await tell_service(ntfy(server), Message("a", "b"), timeout=0.5)
 
     async def test_a_request(self) -> None:
-        """What is set up is told of a request, with the link to its page."""
+        """A configured service gets a message about a request, with the link to its page."""
         async with served(OK) as server:
             settings = NotifySettings(to=(ntfy(server),), link="https://desk.example")
             assert await send_notification(settings, deploy_request(), NOW, ntfy(server)) == "ntfy"
         assert "https://desk.example/m/a/ap1" in bodies(server)[0]["message"]
 
     def test_shown_address(self) -> None:
-        """Of an address only its kind is shown."""
+        """Only the service's name is shown of an address."""
         assert service_name("slack://secret/words") == "slack"
 
 
 @asynccontextmanager
 async def mail_server() -> AsyncIterator[tuple[int, list[str]]]:
-    """A server that takes every mail."""
+    """Run a server that accepts every mail."""
     mails: list[str] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -201,7 +201,7 @@ async def mail_server() -> AsyncIterator[tuple[int, list[str]]]:
 
 class TestWhen:
     async def test_told_of_the_decision(self) -> None:
-        """Who was told that it waits is told who decided."""
+        """A service that was notified of a request is notified of its decision."""
         async with served(OK) as server, running(NotifySettings(to=(ntfy(server),))) as on:
             on.hub.request(deploy_request())
             await on.waiting.slept(1)
@@ -214,7 +214,7 @@ class TestWhen:
             assert on.problems == []
 
     async def test_nothing_of_a_decision_in_time(self) -> None:
-        """Who was not told that it waits is not told of its end either."""
+        """A service that was not notified of a request is not notified of its decision."""
         async with served(OK) as server, running(NotifySettings(to=(ntfy(server),))) as on:
             on.hub.request(deploy_request())
             await on.waiting.slept(1)
@@ -227,7 +227,7 @@ class TestWhen:
             assert "denied" not in bodies(server)[0]["message"]
 
     async def test_others_later(self) -> None:
-        """Further services after their longer time; a command may be first."""
+        """Services in `later` are notified after their longer time."""
         async with served(OK) as first, served(OK) as second:
             settings = NotifySettings(to=(ntfy(first),), later={timedelta(minutes=10): (ntfy(second),)})
             async with running(settings) as on:
@@ -242,7 +242,7 @@ class TestWhen:
                 assert "withdrawn" in json.dumps(bodies(second)[1])
 
     async def test_others_keep_their_time(self) -> None:
-        """An escalation calls the first ones at once; those of `later` are told when they would be."""
+        """An escalation notifies the first services at once; those in `later` keep their time."""
         settings = NotifySettings(to=("ntfy://127.0.0.1:1/a",), later={timedelta(minutes=10): ()})
         async with running(settings) as on:
             on.hub.request(deploy_request(approvers=Approvers("a", escalation=Escalation("oncall", 60))))
@@ -256,7 +256,7 @@ class TestWhen:
 
     @pytest.mark.slow
     async def test_the_decision_comes_last(self) -> None:
-        """A service that is just being told of a request hears of the decision after that."""
+        """A decision is sent only after a service has answered the message about the request."""
         happened: list[str] = []
         answers = asyncio.Event()
 
@@ -282,7 +282,7 @@ class TestWhen:
             on.hub.decided_elsewhere("ap1", approved=True, by="jo")
             await on.waiting.until(lambda: not on.hub.states["release-bot-1f3a"].approvals)
             for _ in range(100):
-                # Long enough for a message that does not wait for the one before it.
+                # Long enough for a message that does not wait for the previous one.
                 await asyncio.sleep(0.005)
             answers.set()
             await on.waiting.until(lambda: len(happened) == 4)
@@ -290,7 +290,7 @@ class TestWhen:
         listening.close()
 
     async def test_one_that_fails(self) -> None:
-        """It is tried again by itself; the others are not told twice."""
+        """Only the failed service is tried again; the other is notified once."""
         async with served(FAILS, OK) as failing, served(OK) as good:
             settings = NotifySettings(to=(ntfy(failing), ntfy(good)))
             async with running(settings) as on:
@@ -304,7 +304,7 @@ class TestWhen:
                 assert len(on.problems) == 1
 
     async def test_escalated(self) -> None:
-        """Again at once, and once more of the end."""
+        """An escalation is notified at once."""
         async with served(OK) as server, running(NotifySettings(to=(ntfy(server),))) as on:
             on.hub.request(deploy_request(approvers=Approvers("a", escalation=Escalation("oncall", 60))))
             await on.waiting.slept(1)
@@ -324,13 +324,13 @@ class TestSettings:
 
     @pytest.mark.parametrize("address", FORMS)
     def test_forms(self, tmp_path: Path, address: str) -> None:
-        """Addresses in the forms that the documentation has."""
+        """Addresses in the documented forms are accepted."""
         found = self.read(tmp_path, f'[notify]\nto = "{address}"')
         assert found is not None
         assert found.to == (address,)
 
     def test_later(self, tmp_path: Path) -> None:
-        """Services by how long a request has waited; alone, too."""
+        """`later` maps waiting times to services, and `to` is optional."""
         found = self.read(tmp_path, '[notify]\nlater = { "10m" = ["ntfys://a"], "1h" = "ntfys://b" }')
         assert found is not None
         assert found.later == {
@@ -348,7 +348,7 @@ class TestSettings:
         ],
     )
     def test_wrong(self, tmp_path: Path, text: str, message: str) -> None:
-        """What cannot be read is said, with its place and without secrets."""
+        """The error about an unreadable setting names its file and shows no secret."""
         with pytest.raises(SettingsError, match=message.replace("(", r"\(")) as caught:
             self.read(tmp_path, f"[notify]\n{text}")
         assert "interlock.toml" in str(caught.value)
@@ -356,7 +356,7 @@ class TestSettings:
     async def test_tried(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """`notify --test` sends to each service, and says of each whether it worked."""
+        """`notify --test` sends to each service and reports each result."""
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         async with served(OK) as good, served(FAILS) as failing:
             text = f'[notify]\nto = "{ntfy(good)}"\nlater = {{ "10m" = "{ntfy(failing)}" }}'

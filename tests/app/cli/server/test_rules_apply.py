@@ -1,4 +1,4 @@
-"""`interlock rules apply`: the rules of a running server are replaced, by one operator or several."""
+"""`interlock rules apply`: one or several operators replace the rules of a running server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GUARDED = "block rm\nrequire human-approval before deploy risk high\n"
 async def rules(
     here: Beside, *line: str, secret: str | None = None, code: int = 0
 ) -> CompletedProcess[str]:
-    """Run `interlock rules`, with the operator's own token or another; check its exit code."""
+    """Run `interlock rules` with the operator's own or another token; check its exit code."""
     env = surroundings(here.directory) | {"INTERLOCK_URL": f"ws://{here.server.where}"}
     if secret is not None:
         write_private(here.directory / "token", secret + "\n")
@@ -33,7 +33,7 @@ async def rules(
 
 
 async def outcome(here: Beside, session: str, tool: str) -> str:
-    """What the server decides on a call in a new session."""
+    """Return the server's verdict on a call in a new session."""
     async with here.server.agent() as client:
         gate = await client.open("bot", session=session)
         return (await gate.call(tool, {})).outcome
@@ -42,7 +42,7 @@ async def outcome(here: Beside, session: str, tool: str) -> str:
 class TestApply:
     @pytest.mark.slow
     async def test_to_sessions_that_begin(self, tmp_path: Path) -> None:
-        """Live sessions keep their rules; the next has the new ones, and its record says who and why."""
+        """Live sessions keep their rules; the next one gets the new rules and records the reason."""
         async with beside(tmp_path, "block rm\n") as here:
             async with here.server.agent() as client:
                 live = await client.open("bot", session="s-1")
@@ -73,7 +73,7 @@ class TestApply:
 
     @pytest.mark.slow
     async def test_to_live_sessions(self, tmp_path: Path) -> None:
-        """A live session goes on under them, its used limit used."""
+        """A live session gets the new rules, and its used limit stays used."""
         async with (
             beside(tmp_path, "limit push to 2 per session\nblock rm\n") as here,
             here.server.agent() as client,
@@ -89,7 +89,7 @@ class TestApply:
             tools = ["rm", "mkfs", "push", "push"]
             said = [(await live.call(tool, {})).outcome for tool in tools]
             assert said == ["allow", "block", "allow", "block"]
-            # Again, once only later sessions have other rules.
+            # Apply again, after other rules were applied to later sessions only.
             here.write("block mkfs\nblock push\nlimit push to 2 per session\n")
             await rules(here, "apply", "--no-backtest", "--yes")
             assert (await live.call("deploy", {})).outcome == "allow"
@@ -105,7 +105,7 @@ class TestApply:
 
     @pytest.mark.slow
     async def test_agreement_is_to_the_same(self, tmp_path: Path) -> None:
-        """Who agrees to rules for new sessions has not agreed to them for live ones."""
+        """Agreeing to rules for new sessions does not confirm a proposal that includes live sessions."""
         async with beside(tmp_path, GUARDED) as here:
             (tmp_path / "lax.rules").write_text("block rm\n")
             tokens = TokenFile(tmp_path / "config" / "tokens.json")
@@ -124,7 +124,7 @@ class TestApply:
 
     @pytest.mark.slow
     async def test_takes_two_operators(self, tmp_path: Path) -> None:
-        """The other sees what is proposed and agrees to that; one of them alone changes nothing."""
+        """A second operator sees the proposal and agrees to it; the first cannot apply it alone."""
         async with beside(tmp_path, GUARDED) as here:
             (tmp_path / "lax.rules").write_text("block rm\n")
             proposing = ("apply", "lax.rules", "--no-backtest", "--yes", "--reason", "night")
@@ -142,7 +142,7 @@ class TestApply:
 
     @pytest.mark.slow
     async def test_nothing_by_mistake(self, tmp_path: Path) -> None:
-        """Nobody to ask, a token that may only look, faulty rules, and nothing that is proposed."""
+        """Missing confirmation or rights, faulty rules and a missing proposal change no rule."""
         async with beside(tmp_path, "block rm\n") as here:
             here.write("block push\n")
             assert "--yes" in (await rules(here, "apply", "--no-backtest", code=2)).stderr
@@ -159,7 +159,7 @@ class TestApply:
 
     @pytest.mark.slow
     async def test_taken_back(self, tmp_path: Path) -> None:
-        """What is proposed can be taken back by any operator."""
+        """`rules drop` takes a proposal back."""
         async with beside(tmp_path, GUARDED) as here:
             here.write("block rm\n")
             await rules(here, "apply", "--no-backtest", "--yes", "--reason", "night")

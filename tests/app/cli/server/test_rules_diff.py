@@ -1,4 +1,4 @@
-"""`interlock rules diff`: files beside the rules of a running server."""
+"""`interlock rules diff`: compares files with the rules of a running server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RULES = "block rm\nrequire human-approval before deploy by 2\n"
 
 @dataclass
 class Beside:
-    """A directory with `a.rules`, and a server that has read it."""
+    """A directory with `a.rules`, and a server that runs these rules."""
 
     directory: Path
     server: Running
@@ -49,14 +49,14 @@ async def beside(directory: Path, rules: str = RULES) -> AsyncGenerator[Beside, 
 class TestDiff:
     @pytest.mark.slow
     async def test_the_same(self, tmp_path: Path) -> None:
-        """Without files the server's own are read again; nothing that differs is exit code 0."""
+        """Without files, the server's files are read again; without a difference the exit code is 0."""
         async with beside(tmp_path) as here:
             assert (await here.diff(code=0)).stdout == "The server runs these rules.\n"
             assert (await here.diff("a.rules", code=0)).stdout == "The server runs these rules.\n"
 
     @pytest.mark.slow
     async def test_a_file_that_has_changed(self, tmp_path: Path) -> None:
-        """Text and rules that differ, and what the calls recorded lately would be; nothing is applied."""
+        """The output has the changed text and rules and a backtest, and no rule is applied."""
         async with beside(tmp_path) as here:
             async with here.server.agent() as client:
                 gate = await client.open("bot", session="s-1")
@@ -78,7 +78,7 @@ class TestDiff:
 
     @pytest.mark.slow
     async def test_a_comment(self, tmp_path: Path) -> None:
-        """A change of words that changes no rule says so, and judges nothing."""
+        """A changed comment is reported as the same rules, without a backtest."""
         async with beside(tmp_path) as here:
             here.write("# Ours\n" + RULES)
             said = (await here.diff(code=1)).stdout
@@ -89,7 +89,7 @@ class TestDiff:
 
     @pytest.mark.slow
     async def test_what_cannot_be_compared(self, tmp_path: Path) -> None:
-        """Errors are exit code 2: a faulty or missing file, a time that is none, no server."""
+        """A faulty or missing file, an invalid time and a missing server are errors with exit code 2."""
         async with beside(tmp_path) as here:
             here.write("blok rm\n")
             assert "a.rules:1:1" in (await here.diff("a.rules", code=2)).stderr
@@ -102,7 +102,7 @@ class TestDiff:
 
     @pytest.mark.slow
     async def test_a_server_without_rules(self, tmp_path: Path) -> None:
-        """There every rule of a file is new, and without a file there is nothing to compare."""
+        """At a server without rules, every rule of a file is new; a diff without a file is an error."""
         async with serving(tmp_path, "--listen", "127.0.0.1:0") as server:
             here = Beside(tmp_path, server)
             assert "without rules of its own" in (await here.diff(code=2)).stderr
@@ -111,7 +111,7 @@ class TestDiff:
 
     @pytest.mark.slow
     async def test_more_than_an_answer_holds(self, tmp_path: Path) -> None:
-        """Rules that fit into no answer are refused in words."""
+        """Rules that are too long for one answer are refused with a hint."""
         rules = RULES + "# comment\n" * (MOST_RULES // 10)
         async with beside(tmp_path, rules) as here:
             said = (await here.diff(code=2)).stderr
@@ -126,18 +126,18 @@ def changes(old: str, new: str) -> list[str]:
 
 class TestChanges:
     def test_moved_rules_are_the_same(self) -> None:
-        """A rule on another line, or written with other blanks, has not changed."""
+        """A rule on another line or with different spacing is unchanged."""
         assert changes("block rm\nblock push\n", "\n\nblock  push\nblock rm\n") == []
 
     def test_maps(self) -> None:
-        """A map by which calls have other effects is a change, also where every rule is the same."""
+        """A changed map is reported even if every rule is the same."""
         found = changes(
             "block root\nmap bash.command `sudo` as root", "block root\nmap bash.command `su` as root"
         )
         assert "~ maps: calls may have other effects" in found
 
     def test_files_of_one_name(self) -> None:
-        """Files are compared by their names, in whichever folder; others are whole new or gone."""
+        """Files are compared by name in any folder; other files are new or removed as a whole."""
         old = {"/srv/a.rules": "block rm\n", "/srv/b.rules": "block push\n"}
         new = {"a.rules": "block rm\nblock mv\n", "c.rules": "block cp\n"}
         assert list(text_lines(old, new)) == [
@@ -158,7 +158,7 @@ class TestChanges:
 
     @pytest.mark.parametrize("text", ["\x1b[2J", "\u202e"])
     def test_are_shown_as_text(self, text: str) -> None:
-        """Nothing in a file, or in its name, is obeyed by a terminal."""
+        """Control characters in a file or its name do not reach the terminal."""
         lines = [
             *text_lines({}, {f"a{text}.rules": f"# {text}\n"}),
             *change_lines(

@@ -1,4 +1,4 @@
-"""`interlock serve`, `token` and `protocol` as a person runs them."""
+"""`interlock serve`, `token` and `protocol` as a user runs them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def surroundings(directory: Path) -> dict[str, str]:
 
 
 class Running:
-    """A server in a process of its own."""
+    """A server in a separate process."""
 
     def __init__(self, process: asyncio.subprocess.Process, directory: Path, heard: str) -> None:
         self.process = process
@@ -56,7 +56,7 @@ class Running:
         return ConsoleClient(f"ws://{self.where}", read_secret(self.config / "operator.token"))
 
     async def ended(self, number: int = signal.SIGTERM) -> tuple[int | None, str]:
-        """Tell it to end; its exit code, and what it said on stderr."""
+        """Signal the server to end; return its exit code and its stderr."""
         self.process.send_signal(number)
         async with asyncio.timeout(60):
             _, err = await self.process.communicate()
@@ -71,7 +71,7 @@ async def serving(
     program: Sequence[str] = ("-m", "interlock.app.cli"),
     **env: str,
 ) -> AsyncGenerator[Running, None]:
-    """`interlock serve`: a fork, or a process as users start it where it is to be `real`."""
+    """Run `interlock serve` as a fork, or, if `real`, as a process like a user's."""
     process = await asyncio.create_subprocess_exec(
         *([sys.executable] if real else python_with(*COMMANDS)),
         *(*program, "serve", *line),
@@ -97,7 +97,7 @@ async def serving(
 class TestServe:
     @pytest.mark.slow
     async def test_from_start_to_end(self, tmp_path: Path) -> None:
-        """Agents are judged, a person decides, and after a restart the waiting call has its answer."""
+        """The server judges calls, and a waiting call gets an operator's answer even after a restart."""
         (tmp_path / "a.rules").write_text("require human-approval before deploy\nblock rm\n")
         async with serving(
             tmp_path, "--rules", "a.rules", "--listen", "127.0.0.1:0", real=True
@@ -128,7 +128,7 @@ class TestServe:
         await client.close()
 
     async def test_over_tls(self, tmp_path: Path) -> None:
-        """With a certificate only clients that trust it connect, and none without TLS."""
+        """A server with a certificate accepts only TLS clients that trust it."""
         certificate, key = certified(tmp_path)
         async with serving(
             tmp_path, "--listen", "127.0.0.1:0", "--certificate", str(certificate), "--key", str(key)
@@ -145,7 +145,7 @@ class TestServe:
 
     @pytest.mark.slow
     async def test_commands_beside_it(self, tmp_path: Path) -> None:
-        """Commands that want a journal which a server has name the ways to work with that server."""
+        """Opening a server's journal fails with an error that names the commands for that server."""
         async with serving(tmp_path, "--listen", "127.0.0.1:0") as server:
             with pytest.raises(JournalError) as taken:
                 Hub.open(tmp_path / "journal.db")
@@ -154,7 +154,7 @@ class TestServe:
 
     @pytest.mark.slow
     async def test_at_a_socket_with_settings_of_its_own(self, tmp_path: Path) -> None:
-        """A path serves its owner; `--config` names settings that count as the user's own."""
+        """A socket is only for its owner; settings named by `--config` count as the user's own."""
         settings = tmp_path / "gate.toml"
         (tmp_path / "more.rules").write_text("block push\n")
         settings.write_text(
@@ -192,7 +192,7 @@ class TestServeRefuses:
         ],
     )
     def test_what_makes_no_server(self, tmp_path: Path, line: tuple[str, ...], said: str) -> None:
-        """Each is said in one line on stderr, with exit code 2 and nothing on stdout."""
+        """Each fault is reported on stderr without a traceback, with exit code 2 and no stdout."""
         (tmp_path / "bad.rules").write_text("frobnicate the deploy\n")
         (tmp_path / "bad.toml").write_text("[gateway]\nlimits = {frame = -1}\n")
         ran = command(tmp_path, "serve", *line, env=surroundings(tmp_path))
@@ -201,7 +201,7 @@ class TestServeRefuses:
         assert "Traceback" not in ran.stderr
 
     def test_settings_that_loosen_it_in_the_working_directory(self, tmp_path: Path) -> None:
-        """An agent may write there: it opens no door and raises no limit, also not by naming a file."""
+        """As agents may write there, settings there cannot add origins, raise limits or name a file."""
         loose = '[gateway]\norigins = ["https://evil.example"]\n', "[gateway]\nlimits = {rate = 9}\n"
         for text in loose:
             (tmp_path / "interlock.toml").write_text(text)
@@ -214,7 +214,7 @@ class TestServeRefuses:
         assert with_named_file(on_the_line, {}) == {"INTERLOCK_CONFIG": "mine.toml"}
 
     def test_tokens_that_others_may_read(self, tmp_path: Path) -> None:
-        """A server does not start with tokens that are not secret any more."""
+        """A server does not start with a token file that others may read."""
         env = surroundings(tmp_path)
         command(tmp_path, "token", "new", "agent", "bot", env=env)
         (tmp_path / "config" / "tokens.json").chmod(0o644)
@@ -225,7 +225,7 @@ class TestServeRefuses:
 
 class TestToken:
     def test_made_listed_rotated_revoked(self, tmp_path: Path) -> None:
-        """A secret is printed once, alone on stdout; lists never have it."""
+        """A secret is printed once, alone on stdout; neither lists nor the file contain it."""
         env = surroundings(tmp_path)
         made = command(tmp_path, "token", "new", "agent", "bot", env=env)
         assert made.returncode == 0
@@ -249,7 +249,7 @@ class TestToken:
 
     @pytest.mark.slow
     def test_owner(self, tmp_path: Path) -> None:
-        """An agent's token names the operator whose agent it is; without the option the login name."""
+        """`--owner` sets the operator who owns an agent's token; the default is the login name."""
         env = surroundings(tmp_path)
         made = command(tmp_path, "token", "new", "agent", "bot", "--owner", "mia", env=env)
         assert "Its owner is mia." in made.stderr
@@ -263,7 +263,7 @@ class TestToken:
 
     @pytest.mark.slow
     def test_labels(self, tmp_path: Path) -> None:
-        """An agent's token has the labels of its sessions, and keeps them unless others are given."""
+        """An agent's token has labels for its sessions; a rotation keeps them unless it sets others."""
         env = surroundings(tmp_path)
 
         def labels() -> list[str]:
@@ -282,12 +282,12 @@ class TestToken:
         assert labels() == []
         (tmp_path / "config" / "interlock.toml").write_text('labels = ["of-runs"]')
         command(tmp_path, "token", "rotate", "ci", env=env)
-        # What an earlier version reads; a setting is for sessions that start here.
+        # An earlier version can read the file; the setting is only for sessions that start here.
         assert "labels" not in (tmp_path / "config" / "tokens.json").read_text()
 
     @pytest.mark.slow
     def test_into_a_file(self, tmp_path: Path) -> None:
-        """With `-o` the token is in a new file of its owner's and nowhere else; none is overwritten."""
+        """`-o` writes the token only to a new file with mode 600, and overwrites no file."""
         env = surroundings(tmp_path)
         made = command(tmp_path, "token", "new", "operator", "mia", "-o", "mia.token", env=env)
         assert (made.returncode, made.stdout) == (0, "")
@@ -313,7 +313,7 @@ class TestToken:
 
     @pytest.mark.slow
     def test_an_owner_without_a_token(self, tmp_path: Path) -> None:
-        """G-77: whoever mistypes an owner reads that nobody has a token under that name."""
+        """G-77: a mistyped owner is reported as a name under which no operator has a token."""
         env = surroundings(tmp_path)
         command(tmp_path, "token", "new", "operator", "mia", env=env)
         said = [
@@ -324,7 +324,7 @@ class TestToken:
 
     @pytest.mark.slow
     def test_kinds(self, tmp_path: Path) -> None:
-        """An operator's token is for deciding unless another kind is named; the list shows it."""
+        """An operator's token has the kind `decide` by default; the list shows the kind."""
         env = surroundings(tmp_path)
         made = command(tmp_path, "token", "new", "operator", "mia", env=env)
         assert "Its kind is decide: answers requests" in made.stderr
@@ -336,7 +336,7 @@ class TestToken:
         assert [line.split()[-1] for line in listed] == ["look", "administer"]
 
     def test_own_tokens(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """The token of this user's agents names this user's console as its owner, also an older one."""
+        """The user's own agent token has the user as its owner, even if it is older than that field."""
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         tokens = TokenFile(tmp_path / "tokens.json")
         agent = own_token(tokens, "agent", "agent")
@@ -364,7 +364,7 @@ class TestToken:
         ],
     )
     def test_refused(self, tmp_path: Path, line: tuple[str, ...], said: str) -> None:
-        """What cannot be done changes nothing, prints no secret, and ends with 2."""
+        """A refused command changes nothing, prints no secret and exits with 2."""
         env = surroundings(tmp_path)
         command(tmp_path, "token", "new", "agent", "bot", env=env)
         before = (tmp_path / "config" / "tokens.json").read_text()
@@ -376,7 +376,7 @@ class TestToken:
 
 class TestProtocol:
     def test_both_forms(self, tmp_path: Path) -> None:
-        """The document and the schema are printed whole."""
+        """The document and the schema are printed in full."""
         env = surroundings(tmp_path)
         assert command(tmp_path, "protocol", env=env).stdout == protocol.document()
         assert json.loads(command(tmp_path, "protocol", "--schema", env=env).stdout) == protocol.schema()
@@ -385,7 +385,7 @@ class TestProtocol:
 class TestApprovalProtocol:
     @pytest.mark.slow
     async def test_answers_its_clients(self, tmp_path: Path) -> None:
-        """It says where it answers, and a client of that protocol gets the verdicts of the rules."""
+        """The server reports its address, and a client of the protocol gets the rules' verdicts."""
         (tmp_path / "a.rules").write_text("block rm\n")
         line = ("--listen", "127.0.0.1:0", "--approval-protocol", "127.0.0.1:0", "--rules", "a.rules")
         async with serving(tmp_path, *line) as server:
@@ -402,7 +402,7 @@ class TestApprovalProtocol:
 
     @pytest.mark.slow
     def test_a_port_that_is_taken(self, tmp_path: Path) -> None:
-        """One address for both is an error that names it."""
+        """A port that is in use is an error that names the address."""
         with socket.create_server(("127.0.0.1", 0)) as taken:
             where = f"127.0.0.1:{taken.getsockname()[1]}"
             line = ("--listen", "127.0.0.1:0", "--approval-protocol", where)
@@ -410,7 +410,7 @@ class TestApprovalProtocol:
             assert (ran.returncode, f"cannot listen on {where}" in ran.stderr) == (2, True)
 
     def test_a_path(self, tmp_path: Path) -> None:
-        """A path is refused: no client of the protocol reaches it."""
+        """A path is refused, because no client of the protocol can connect to it."""
         ran = command(tmp_path, "serve", "--approval-protocol", "unix:a.sock", env=surroundings(tmp_path))
         assert ran.returncode == 2
         assert "--approval-protocol: expected HOST:PORT" in ran.stderr

@@ -19,7 +19,7 @@ class TestList:
     def test_shows_who_is_alive(
         self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """A living server with its sessions and its URL, and one that has left."""
+        """The list shows a living server with its sessions and URL, and an ended one."""
         with Journal.open(postgresql):
             pass
         with Journal.open(postgresql) as journal:
@@ -34,7 +34,7 @@ class TestList:
         assert sum("ended" in each for each in lines) == 1
 
     def test_in_json(self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]) -> None:
-        """Programs get every field; nobody alive is exit code 1."""
+        """The JSON has the field `ended`; without a living server the exit code is 1."""
         with Journal.open(postgresql):
             pass
         assert main(["servers", "--json", "--db", named(postgresql)]) == 1
@@ -44,7 +44,7 @@ class TestList:
     def test_of_no_journal(
         self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """A schema that is not there has no servers; one with other tables is no journal."""
+        """A missing schema has no servers; a schema with other tables is an error."""
         assert main(["servers", "--db", named(postgresql)]) == 1
         assert "Start one with: interlock serve" in capsys.readouterr().out
         with psycopg.connect(postgresql.url, autocommit=True) as connection:
@@ -53,6 +53,6 @@ class TestList:
         assert "holds other tables (orders)" in capsys.readouterr().err
 
     def test_of_a_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        """A file has one process that writes it, which the error says with the remedy."""
+        """For a journal in a file, the command fails and names PostgreSQL as the remedy."""
         assert main(["servers", "--db", str(tmp_path / "x.db")]) == 2
         assert "postgresql://" in capsys.readouterr().err

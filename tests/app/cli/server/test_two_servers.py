@@ -1,4 +1,4 @@
-"""Two `interlock serve` on one database, as a team runs them: one queue, and failover."""
+"""Two `interlock serve` processes on one database, as a team runs them: one queue, and failover."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ RULES = "require human-approval before deploy\n"
 
 @pytest.fixture
 def shared(tmp_path: Path, postgresql: PostgresLocation) -> dict[str, str]:
-    """The environment of servers on one database, whose rules are in `a.rules`."""
+    """Environment of servers on one database; their rules are in `a.rules`."""
     (tmp_path / "a.rules").write_text(RULES)
     return {"INTERLOCK_DB": named(postgresql)}
 
 
 async def asked_again(console: ConsoleClient, first: str) -> list[ApprovalState]:
-    """The open requests but for the first, once there are any: a lease has to be over before."""
+    """Return the open requests other than the first, once a lease has expired and there are any."""
     for _ in range(900):
         if found := [each for each in await console.approvals() if each.id != first]:
             return found
@@ -41,7 +41,7 @@ async def asked_again(console: ConsoleClient, first: str) -> list[ApprovalState]
 
 
 async def asked_here(console: ConsoleClient) -> ApprovalState:
-    """The open request of a session that has come to the console's own server."""
+    """Return the open request of a session that has moved to the console's own server."""
     for _ in range(900):
         found = [each for each in await console.approvals() if not console.server_of(each.session)]
         if found:
@@ -55,7 +55,7 @@ LINE = ("--rules", "a.rules", "--listen", "127.0.0.1:0")
 
 class TestTwoServers:
     async def test_one_queue(self, tmp_path: Path, shared: dict[str, str]) -> None:
-        """An agent at one server is released by an operator at the other."""
+        """An operator at one server releases a call of an agent at the other server."""
         async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
             client = one.agent()
             gate = await client.open("bot")
@@ -70,7 +70,7 @@ class TestTwoServers:
             for each in (one, two):
                 code, said = await each.ended()
                 assert code == 0
-                # The database of these tests keeps nothing through a power cut, which is said.
+                # The test database is not safe against power failure, and the servers report that.
                 weak = ("interlock serve: fsync is", "interlock serve: full_page_writes is")
                 others = [line for line in said.splitlines() if not line.startswith(weak)]
                 assert others == []
@@ -80,7 +80,7 @@ class TestTwoServers:
     async def test_a_paused_one_answers_nothing(
         self, tmp_path: Path, shared: dict[str, str], postgresql: PostgresLocation
     ) -> None:
-        """Calls that come to a server which was paused for too long are decided at the other one."""
+        """Calls to a server that was paused for longer than its lease are decided at the other server."""
         async with (
             serving(tmp_path, *LINE, real=True, **shared) as one,
             serving(tmp_path, *LINE, **shared) as two,
@@ -102,7 +102,7 @@ class TestTwoServers:
     @pytest.mark.slow
     @pytest.mark.timeout(180)
     async def test_failover(self, tmp_path: Path, shared: dict[str, str]) -> None:
-        """When a server is killed, its agent goes on at the other, where its question is asked again."""
+        """If a server is killed, its agent continues at the other server and requests approval again."""
         async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
             client = one.agent(f"ws://{one.where},ws://{two.where}")
             gate = await client.open("bot")
@@ -124,7 +124,7 @@ class TestServerThatEnds:
     async def test_hands_over_without_an_unknown_outcome(
         self, tmp_path: Path, shared: dict[str, str]
     ) -> None:
-        """What waits, runs or rests when a server is told to end goes on at the other one as it was."""
+        """Sessions that wait, run or rest when a server ends continue unchanged at the other server."""
         async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
             client = one.agent(f"ws://{one.where},ws://{two.where}")
             waits, runs, rests = [await client.open(each) for each in ("waits", "runs", "rests")]
@@ -136,7 +136,7 @@ class TestServerThatEnds:
                 assert code == 0, said
 
                 [request] = await asked_again(console, first.id)
-                # The agent has come, so that all of its sessions have.
+                # The agent has moved, and all of its sessions with it.
                 state = await console.session(runs.id)
                 assert state.calls["b1"].status == "running"
                 assert (await console.session(rests.id)).status == "idle"
@@ -160,7 +160,7 @@ class TestHook:
     async def test_goes_on_where_its_server_is_stopped(
         self, tmp_path: Path, shared: dict[str, str], postgresql: PostgresLocation
     ) -> None:
-        """A hook whose server answers nothing any more waits on at the next one, and is answered once."""
+        """A hook whose server stops answering waits at the next server and is answered once."""
         async with (
             serving(tmp_path, *LINE, real=True, **shared) as one,
             serving(tmp_path, *LINE, **shared) as two,

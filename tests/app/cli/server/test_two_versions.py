@@ -1,4 +1,4 @@
-"""Servers of two versions on one database: a rolling upgrade, and one that does not allow it."""
+"""Servers of two versions on one database: a rolling upgrade, and an upgrade that forbids it."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ RULES = "require human-approval before deploy\n"
 
 @pytest.fixture
 def shared(tmp_path: Path, postgresql: PostgresLocation) -> dict[str, str]:
-    """The environment of servers on one database, whose rules are in `a.rules`."""
+    """Environment of servers on one database; their rules are in `a.rules`."""
     (tmp_path / "a.rules").write_text(RULES)
     return {"INTERLOCK_DB": named(postgresql), "PYTHONPATH": str(Path(__file__).parents[4])}
 
 
 def said_of(location: PostgresLocation) -> tuple[str, tuple[str, ...]]:
-    """The revision of the database, and who may go on beside it."""
+    """Return the revision of the database and the older schemas that may run beside it."""
     with reading(location) as connection:
         return tuple(read_revision(connection))
 
@@ -53,7 +53,7 @@ class TestRollingUpgrade:
     async def test_loses_nothing(
         self, tmp_path: Path, shared: dict[str, str], postgresql: PostgresLocation
     ) -> None:
-        """Both versions work on one database; what the older one had goes on at the newer one."""
+        """Both versions work on one database; the older server's sessions continue at the newer one."""
         next_version = program(schema_with(tmp_path, EXPANDING))
         async with serving(tmp_path, *LINE, **shared) as old:
             first = old.agent()
@@ -130,7 +130,7 @@ class TestUpgradeThatAllowsNoOther:
             gate = await client.open("bot")
             assert (await gate.call("test", {})).outcome == "allow"
             await client.close()
-        with Journal.open(postgresql) as ends:  # what was killed has ended
+        with Journal.open(postgresql) as ends:  # the killed server has ended
             await until(lambda: alone(postgresql, ends))
         await asyncio.to_thread(prepare, postgresql, contracted)
         with pytest.raises(

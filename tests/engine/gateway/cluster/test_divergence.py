@@ -1,4 +1,4 @@
-"""Sessions of which the database lost acknowledged events: stopped everywhere until that is accepted."""
+"""Sessions whose acknowledged events the database lost: they stay stopped until the loss is accepted."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class Asked(BaseModel):
 
 
 class Shipped(BaseModel):
-    """Its output."""
+    """Output of the flow."""
 
 
 class Release(Flow[Asked, Shipped]):
-    """A flow of one step, which waits."""
+    """A flow whose only step waits forever."""
 
     @classmethod
     def build(cls, g: FlowBuilder[Asked, Shipped]) -> FlowBuilder[Asked, Shipped]:
@@ -49,7 +49,7 @@ class Release(Flow[Asked, Shipped]):
 
 
 async def took_over(location: PostgresLocation, session: str, *hubs: SharedHub, kept: int = 1) -> None:
-    """Have a standby take over that has only the first `kept` events of a session."""
+    """Simulate a failover to a standby that has only the first `kept` events of a session."""
     await asyncio.to_thread(lose, location, session, kept)
     for hub in hubs:
         fail_over(hub._journal)
@@ -73,7 +73,7 @@ class TestStopped:
     async def test_at_every_server(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """Consoles at both list it without a server; nobody resumes it, none of its requests waits."""
+        """Both servers list the session as diverged, refuse to resume it and show no request of it."""
         here, there = two
         lost = await asked(here, there)
         await took_over(postgresql, "robin-1", here)
@@ -96,7 +96,7 @@ class TestStopped:
     async def test_after_its_server_and_all_others_ended(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """A server that starts later lists it so, and neither takes nor resumes it."""
+        """A server that starts later lists the session as diverged and does not resume it."""
         here, there = two
         await opened(here, RULES)
         await here.call("robin-1", "t1", "test", {})
@@ -117,13 +117,13 @@ class TestStopped:
     async def test_where_its_server_was_killed_before_it_noticed(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """A server that only followed the session knows how far it had come."""
+        """A server that only followed the session detects the loss."""
         here, there = two
         lost = await asked(here, there)
         await stop_following(here)
         await took_over(postgresql, "robin-1", there, kept=2)
         writes = here._journal._writer
-        writes._ends._written.clear()  # it does not live to compare
+        writes._ends._written.clear()  # it dies before it compares
         await silent(here, postgresql)
         await becomes(stopped(there))
         with pytest.raises(SessionDiverged):
@@ -140,7 +140,7 @@ class TestStopped:
         postgresql: PostgresLocation,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """The log of each of the two servers names the session once; calls are refused."""
+        """Each of the two servers logs the divergence once, and refuses the calls."""
         here, there = two
         await opened(here, RULES)
         await here.call("robin-1", "t1", "test", {})
@@ -165,7 +165,7 @@ class TestStopped:
     async def test_a_console_hears_of_it(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """A failure of the session, which no record contains, is published at each server."""
+        """The other server publishes the divergence to its subscribers as a failure of the session."""
         here, there = two
         await opened(here, RULES)
         await here.call("robin-1", "t1", "test", {})
@@ -181,7 +181,7 @@ class TestStopped:
     async def test_an_agent_that_is_hosted(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """Its loop ends, and no other server goes on with it."""
+        """The agent's loop ends, and no server resumes the session before the loss is accepted."""
         here, there = two
         running = asyncio.Event()
         cut = asyncio.Event()
@@ -219,7 +219,7 @@ class TestStopped:
 
     @pytest.mark.slow
     async def test_a_flow(self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation) -> None:
-        """Whoever waits for its end learns why there is none, and no other server takes a step."""
+        """Waiting for the end of the flow returns, and no server resumes the flow."""
         here, there = two
         session = await here.open_flow(Release, Asked(), SessionConfig({}))
         waiting = asyncio.ensure_future(here.flow_ended(session))
@@ -234,7 +234,7 @@ class TestStopped:
 
 
 async def there_has(hub: SharedHub, session: str) -> bool:
-    """Tell whether a server follows a session that has begun with its first step."""
+    """Tell whether a server follows a session that has begun its first step."""
     view = hub._peers.find(session)
     return view is not None and view.state.seq > 1
 
@@ -243,7 +243,7 @@ class TestAccepted:
     async def test_goes_on_at_any_server(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """After an acceptance at one server the agent can go on at either, under what is recorded."""
+        """After an acceptance at one server, the agent can resume the session at either server."""
         here, there = two
         lost = await asked(here, there)
         await took_over(postgresql, "robin-1", here)
@@ -265,7 +265,7 @@ class TestAccepted:
     async def test_before_its_server_noticed_ends_the_session_there(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """A server that was paused does not go on with a session whose loss is accepted elsewhere."""
+        """A paused server ends its session if the loss was accepted at another server."""
         here, there = two
         lost = await asked(here, there)
         await stop_following(here)
@@ -288,7 +288,7 @@ class TestAccepted:
     async def test_only_by_an_operator_with_a_name_a_reason_and_the_right(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """Otherwise it stays as it is."""
+        """Otherwise the loss is not accepted, and the session stays stopped."""
         here, there = two
         await opened(here, RULES)
         await here.call("robin-1", "t1", "test", {})
@@ -308,5 +308,5 @@ class TestAccepted:
 
 
 async def whole(hub: SharedHub) -> bool:
-    """Tell whether a server knows of no divergence any more."""
+    """Tell whether a server knows of no diverged session."""
     return not hub._journal.diverged_sessions

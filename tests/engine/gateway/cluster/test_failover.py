@@ -1,4 +1,4 @@
-"""Sessions of servers that end, or are ended: they go on at another one."""
+"""Sessions of servers that end or are ended continue at another server."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Asked(BaseModel):
 
 
 class Built(BaseModel):
-    """Result of its first step."""
+    """Result of the first step."""
 
 
 class Shipped(BaseModel):
@@ -66,7 +66,7 @@ class TestFailover:
     async def test_goes_on_at_another_server(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """The agent resumes there under the rules of the record, and what was asked is asked again."""
+        """The agent resumes the session at another server, and its call requests approval again."""
         here, there = two
         lost = await asked(here, there)
         await silent(here, postgresql)
@@ -93,7 +93,7 @@ class TestFailover:
     async def test_lets_the_silent_one_answer_nothing(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """It allows nothing, as nothing that it would allow is recorded; the journal has one history."""
+        """A server without a lease cannot record or allow a call."""
         here, there = two
         await opened(here, RULES)
         await silent(here, postgresql)
@@ -111,7 +111,7 @@ class TestFailover:
     async def test_performs_what_was_asked_of_the_dead(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """Of an answer that was for a server which died its giver is told that it did not count."""
+        """An answer for a server that died is reported to its operator as not counted."""
         here, there = two
         lost = await asked(here, there)
         here._following.cancel()
@@ -132,7 +132,7 @@ class TestFailover:
         postgresql: PostgresLocation,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """A session that is being resumed where its server's others are ended is not ended as well."""
+        """A takeover does not end a session that its agent is resuming at the same time."""
         here, there = two
         lost = await asked(here, there)
         await stop_following(there)
@@ -165,7 +165,7 @@ class TestFailover:
         postgresql: PostgresLocation,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """Its session is resumed once its end is recorded."""
+        """The session is resumed only after its end is recorded."""
         here, there = two
         lost = await asked(here, there)
         await stop_following(there)
@@ -191,7 +191,7 @@ class TestFailover:
 
 
 async def goes_on(hub: SharedHub) -> None:
-    """The session's record makes sense, the hub has it as it is, and its call is asked about again."""
+    """Make the session's call again, and wait until it requests approval as its record says."""
     task = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {"env": "prod"}))
 
     async def asks() -> bool:
@@ -206,7 +206,7 @@ async def goes_on(hub: SharedHub) -> None:
 class TestAgentThatComesToAnotherServer:
     @pytest.mark.slow
     async def test_has_its_session_there(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """The server that had the session lets it go; its question is asked again where the agent is."""
+        """The previous server releases the session; its call requests approval again at the new one."""
         here, there = two
         before = await asked(here, there)
         await resumed(there, rules=RULES)
@@ -226,7 +226,7 @@ class TestAgentThatComesToAnotherServer:
 
     @pytest.mark.slow
     async def test_which_it_gave_up_keeps_its_session(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """A request for a session that is answered late does not take it from its present server."""
+        """A late answer to a transfer request does not move a session whose agent has come back."""
         here, there = two
         task = await asked(here, there)
         await stop_following(here)
@@ -246,7 +246,7 @@ class TestAgentThatComesToAnotherServer:
 class TestServerThatEnds:
     @pytest.mark.slow
     async def test_hands_its_sessions_over(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """Nothing is closed, and what was asked is asked again where the agent goes on."""
+        """No session is closed, and the call requests approval again at the agent's next server."""
         here, there = two
         before = await asked(here, there)
         await here.close()
@@ -273,7 +273,7 @@ class TestServerThatEnds:
     async def test_leaves_what_an_agent_runs_as_it_is(
         self, two: tuple[SharedHub, SharedHub], first: str
     ) -> None:
-        """A call that was allowed runs on, whether the other server or the agent comes first."""
+        """An allowed call stays running, whether the other server or the agent comes first."""
         here, there = two
         await opened(here, RULES)
         assert (await here.call("robin-1", "b1", "build", {})).outcome == "allow"
@@ -298,7 +298,7 @@ class TestServerThatEnds:
 
     @pytest.mark.slow
     async def test_waits_for_tools_that_it_runs(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """A tool of an agent hosted here comes to its end, and what the agent wants next waits."""
+        """A running tool of a hosted agent finishes, and the agent's next call is not decided here."""
         here, there = two
         running, done = asyncio.Event(), asyncio.Event()
 
@@ -326,7 +326,7 @@ class TestServerThatEnds:
 
     @pytest.mark.slow
     async def test_waits_for_the_step_that_a_flow_is_at(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """A step comes to its end, and is not taken again; the next one is taken elsewhere."""
+        """The current step finishes and is not repeated; another server takes the next step."""
         here, there = two
         begun, done = asyncio.Event(), asyncio.Event()
         taken: list[str] = []
@@ -371,7 +371,7 @@ class TestServerThatEnds:
     async def test_while_an_agent_has_its_session_fetched(
         self, two: tuple[SharedHub, SharedHub], first: str
     ) -> None:
-        """An agent that comes to another server amid the drain has its session ended once, not twice."""
+        """If an agent fetches its session during the drain, the session is ended once, not twice."""
         here, there = two
         lost = await asked(here, there)
         ways = [here._live.hand_over(), here._hand_over_session("robin-1")]
@@ -389,7 +389,7 @@ class TestServerThatEnds:
     async def test_where_the_database_does_not_say_who_else_runs(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Sessions are left to whoever takes them, not closed, where it cannot find out just then."""
+        """If a server cannot list the others, it leaves its sessions open for a takeover."""
         here, there = two
         await opened(here, RULES)
 
@@ -407,7 +407,7 @@ class TestServerThatEnds:
     async def test_that_is_killed_amid_the_drain(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """Sessions that it had handed over go on as they were, also where nothing happened after that."""
+        """Sessions that were handed over before the kill continue with their calls still running."""
         here, there = two
         await opened(here, RULES)
         assert (await here.call("robin-1", "b1", "build", {})).outcome == "allow"
@@ -426,7 +426,7 @@ class TestServerThatEnds:
 
     @pytest.mark.slow
     async def test_leaves_tools_that_nobody_waits_for(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """It says at once what it waits for, and hands over at once when it is told to leave now."""
+        """The server reports its wait at once, and hands over immediately after `leave_now`."""
         here, there = two
         running = asyncio.Event()
 
@@ -460,7 +460,7 @@ class TestServerThatEnds:
     async def test_says_nothing_of_how_its_agents_stop(
         self, two: tuple[SharedHub, SharedHub], caplog: pytest.LogCaptureFixture
     ) -> None:
-        """That an agent which goes on elsewhere cannot record its end here is no failure."""
+        """The server logs no warning if a handed-over agent cannot record its end here."""
         here, there = two
 
         @tool
@@ -482,7 +482,7 @@ class TestServerThatEnds:
 
     @pytest.mark.slow
     async def test_asks_an_ending_server_for_nothing(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """An agent that comes while its server ends has its session as soon as that has let it go."""
+        """An agent that comes during its server's shutdown gets its session as soon as it is released."""
         here, there = two
         await opened(here, RULES)
         await stop_following(here)
@@ -496,7 +496,7 @@ class TestServerThatEnds:
     async def test_as_the_last_one_closes_them(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """A session ends as it does without a database where no other server is left."""
+        """The last server closes its sessions as done, because no other server is left."""
         here, there = two
         await opened(here, RULES)
         await there.close()
@@ -510,7 +510,7 @@ class TestServerThatWasEnded:
     async def test_says_so_to_whoever_runs_it(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """`interlock serve` ends with that error, for whatever starts it again."""
+        """The hub's `lost` raises an error that tells the operator to start the server again."""
         here, _ = two
         with reading(postgresql) as connection:
             connection.execute("UPDATE server SET ended = 1 WHERE id = ?", (here._lease.id,))
@@ -523,7 +523,7 @@ class TestServerThatWasEnded:
         postgresql: PostgresLocation,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """A call that it has begun with, and can record no more, fails as one that comes too late."""
+        """A call in progress that can no longer be recorded fails with `ServerEnded`."""
         here, _ = two
         await opened(here, "limit refund to 1 per 1d across everyone")
         counters = here._journal.counters
@@ -550,7 +550,7 @@ class TestServerWithoutItsDatabase:
         caplog: pytest.LogCaptureFixture,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """However long the database is away, one line says so, and one that it is there again."""
+        """The log has one line when the database becomes unavailable, and one when it is back."""
         here, _ = two
         monkeypatch.setattr(outage, "STEADY_SECONDS", 0.0)
         look, tries = here._look, list[int]()
@@ -579,7 +579,7 @@ class TestServerWithoutItsDatabase:
     async def test_closes_beside_a_session_that_diverged(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation, follows: bool
     ) -> None:
-        """A last server ends its other sessions, and itself as one that was told to."""
+        """The last server closes without an error and ends its other sessions."""
         here, there = two
         await there.close()
         await opened(here, RULES)

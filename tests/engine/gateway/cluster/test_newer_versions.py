@@ -1,4 +1,4 @@
-"""Servers of two versions on one database: what the older one does with what only the newer one knows."""
+"""Servers of two versions on one database: an older server and records that only a newer one knows."""
 
 from __future__ import annotations
 
@@ -35,12 +35,12 @@ async def older(postgresql: PostgresLocation) -> AsyncIterator[SharedHub]:
 
 @pytest.fixture
 def newer(postgresql: PostgresLocation, older: SharedHub) -> Journal:
-    """The journal of a server of the next version; closed by the test, or ended with the database."""
+    """The journal of a server of the next version; the test or the end of the database closes it."""
     return Journal.open(postgresql)
 
 
 def owner(location: PostgresLocation, session: str) -> str | None:
-    """The server that has a session, as the database says."""
+    """Return the server that has a session according to the database."""
     with reading(location) as connection:
         [(server,)] = connection.execute(
             "SELECT server FROM owner WHERE session = ?", (session,)
@@ -56,7 +56,7 @@ async def listed(hub: SharedHub, session: str) -> bool:
 class TestOlderServer:
     @pytest.mark.slow
     async def test_goes_on_following(self, older: SharedHub, newer: Journal) -> None:
-        """An event of another type keeps it from nothing: it shows it, and what comes after it."""
+        """The server shows an event of an unknown type and the events after it."""
         heard = older.subscribe()
         await asyncio.to_thread(newer.write, "s", opening(), SessionPaused(), decided("c1", "test"))
         await asyncio.to_thread(newer.write, "t", opening())
@@ -85,7 +85,7 @@ class TestOlderServer:
         body: Record,
         part: str,
     ) -> None:
-        """It takes what it knows and says why it does not take the rest, which its consoles list."""
+        """The server takes over known sessions. It lists the others and reports why it leaves them."""
         said: list[str] = []
         older.warn_operators = said.append
         await asyncio.to_thread(newer.write, "known", opening())
@@ -117,7 +117,7 @@ class TestOlderServer:
         capsys: pytest.CaptureFixture[str],
         column: str,
     ) -> None:
-        """A value of a listed column that only the newer version has: it lists the session, no more."""
+        """The server lists a session with an unknown value in a listed column, and does nothing else."""
         await asyncio.to_thread(newer.write, "s", opening(), decided("c1", "test"))
         with reading(postgresql) as connection:
             connection.execute(f"UPDATE session SET {column} = 'asleep' WHERE id = 's'")
@@ -144,7 +144,7 @@ class TestOlderServer:
     async def test_leaves_whole_families(
         self, older: SharedHub, newer: Journal, postgresql: PostgresLocation
     ) -> None:
-        """A session whose subagent's record it does not know is left with it, and both stay open."""
+        """If the record of a subagent is unknown, the server leaves its parent session open as well."""
         child = opening().model_copy(update={"kind": "child", "parent": "s", "parent_call": "c1"})
         await asyncio.to_thread(newer.write, "s", opening())
         await asyncio.to_thread(newer.write, "s/1", child, SessionPaused())
@@ -160,7 +160,7 @@ class TestOlderServer:
     async def test_takes_no_agent_of_it(
         self, older: SharedHub, newer: Journal, postgresql: PostgresLocation
     ) -> None:
-        """An agent that comes with such a session is refused, and its server keeps the session."""
+        """The server refuses an agent that resumes such a session; the session keeps its owner."""
         outside = opening().model_copy(update={"kind": "outside", "agent": AGENT.name})
         await asyncio.to_thread(newer.write, "robin-1", outside, SessionPaused())
         before = owner(postgresql, "robin-1")
@@ -174,7 +174,7 @@ class TestOlderServer:
     async def test_is_not_kept_from_others_by_many(
         self, older: SharedHub, newer: Journal, postgresql: PostgresLocation
     ) -> None:
-        """More sessions that it leaves than it takes at once do not hide those that it can take."""
+        """Unknown sessions do not hide a known one, even if they exceed the size of a takeover batch."""
         for number in range(7):
             await asyncio.to_thread(newer.write, f"s{number}", opening(), SessionPaused())
         await asyncio.to_thread(newer.write, "known", opening())

@@ -1,4 +1,4 @@
-"""Passkeys of operators whose consoles are at other servers than the sessions that they decide about."""
+"""Passkeys of operators whose consoles are at a server other than the session's owner."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RULES = "require human-approval before deploy with passkey"
 
 
 async def waits(hub: SharedHub, other: SharedHub, rules: str = RULES) -> asyncio.Task[object]:
-    """A deploy at one server that waits for people with keys, once the other server shows it."""
+    """A deploy at one server that waits for passkeys, once the other server shows its request."""
     await opened(hub, rules)
     task = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {"env": "prod"}))
     await becomes(other.approvals)
@@ -31,7 +31,7 @@ async def waits(hub: SharedHub, other: SharedHub, rules: str = RULES) -> asyncio
 
 
 async def only(hub: SharedHub) -> ApprovalState:
-    """The one open request."""
+    """Return the one open request."""
     [request] = await hub.approvals()
     return request
 
@@ -50,7 +50,7 @@ class TestKeyOfAnotherServer:
     async def test_counts_with_a_challenge_of_one_and_an_answer_at_the_other(
         self, two: tuple[SharedHub, SharedHub]
     ) -> None:
-        """It is enrolled at one server, and its approval goes over either."""
+        """The challenge and the approval may use different servers."""
         here, there = two
         device = Authenticator()
         await enroll(there, "maria", device)
@@ -61,7 +61,7 @@ class TestKeyOfAnotherServer:
         await task
 
     async def test_is_listed_as_it_is_by_now(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """The list has keys that another server enrolled or removed, without any use of a key."""
+        """The list reflects keys that another server enrolled or removed, before any key is used."""
         here, there = two
         device = Authenticator()
         key = await enroll(there, "maria", device)
@@ -70,7 +70,7 @@ class TestKeyOfAnotherServer:
         assert (await there.passkeys()).passkeys == ()
 
     async def test_counts_nowhere_once_it_is_removed(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """Neither for what is approved then, nor for an approval that waits for another person."""
+        """The removal of a key also voids its approval that waits for a second approver."""
         here, there = two
         maria, ben = Authenticator(), Authenticator()
         key = await enroll(there, "maria", maria)
@@ -85,7 +85,7 @@ class TestKeyOfAnotherServer:
 
     @pytest.mark.slow
     async def test_counts_one_answer_once(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """Sent to both servers at the same moment, and again, it is one person's approval."""
+        """One signed answer that is sent to both servers, and sent again, counts as one approval."""
         here, there = two
         device = Authenticator()
         await enroll(there, "maria", device)
@@ -101,7 +101,7 @@ class TestKeyOfAnotherServer:
 
     @pytest.mark.slow
     async def test_that_counts_backwards_is_refused(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """A copy of a key is found by its count, whichever server heard the last one."""
+        """A copied key is detected by its sign count, even if the last use was at another server."""
         here, there = two
         device = Authenticator()
         await enroll(there, "maria", device)
@@ -121,7 +121,7 @@ class TestKeyOfAnotherServer:
 
 
 async def there_call(hub: SharedHub) -> object:
-    """A deploy of an agent whose session is at this server."""
+    """Make a deploy call of an agent whose session is at this server."""
     from interlock.engine.sessions.config import SessionConfig
     from interlock.rules import compile_rules
 
@@ -140,7 +140,7 @@ class TestDatabaseThatDoesNotAnswer:
         postgresql: PostgresLocation,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """A key that cannot be checked in time approves nothing, and the request waits."""
+        """If a key cannot be checked in time, its approval is refused and the request stays open."""
         here, there = two
         device = Authenticator()
         await enroll(here, "maria", device)

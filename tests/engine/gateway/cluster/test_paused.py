@@ -1,4 +1,4 @@
-"""A server that is paused between the record of a decision and its answer, for longer than its lease."""
+"""A server that is paused between recording and sending a decision, for longer than its lease."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .support.hubs import RULES
 
 
 async def renews_no_more(hub: SharedHub) -> None:
-    """Stop the thread that renews a server's lease, as a pause of the whole process does."""
+    """Stop the thread that renews a server's lease, as a pause of the process would."""
     hub._lease._stop.set()
     await asyncio.to_thread(hub._lease._thread.join)
 
@@ -33,7 +33,7 @@ class TestCall:
     async def test_is_not_released_while_the_lease_is_over(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch, goes_on: bool
     ) -> None:
-        """Whoever froze all agents read that none is allowed a call; one that was recorded waits."""
+        """A recorded decision is not released while the lease is expired: a freeze elsewhere may hold."""
         here, _ = two
         await opened(here, RULES)
         await renews_no_more(here)
@@ -63,7 +63,7 @@ class TestCall:
     async def test_is_not_answered_where_the_lease_ran_out_last(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
-        """The lease counts at the moment in which the answer is sent."""
+        """The server checks the lease at the moment at which it sends the answer."""
         here, _ = two
         await renews_no_more(here)
         submit = here.submit_call

@@ -1,4 +1,4 @@
-"""What a server knows of the sessions of others."""
+"""A server's knowledge of the sessions at other servers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from .support.hubs import RULES
 async def test_a_session_is_listed_alone(
     two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When one begins or ends, the others are not listed again."""
+    """If a session begins or ends, only that session is listed again."""
     here, there = two
     there._peers._listing_due = math.inf
     asked: list[Set[str] | None] = []
@@ -52,7 +52,7 @@ async def test_a_session_is_listed_alone(
 async def test_what_cannot_be_listed_is_told_later(
     two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The database is away for a moment, after events were read: they are told once it is back."""
+    """If the listing fails after events were read, the events are published once the database is back."""
     here, there = two
     heard = there.subscribe()
     failed: list[str] = []

@@ -1,4 +1,4 @@
-"""Rights of operators who act at another server than the one that has the session, and lose them."""
+"""Operators who act at a server other than the session's owner, and whose rights change."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from .support.hubs import asked, becomes, silent, stop_following
 
 @dataclass
 class Login:
-    """A token of an operator that only one server knows, with the rights that it has now."""
+    """An operator's token that only one server knows, with its current rights."""
 
     name: str
     rights: Rights | None = "administer"
@@ -43,7 +43,7 @@ class Login:
 
     @property
     def credential(self) -> Credential:
-        """The token as a message comes with it."""
+        """The credential that accompanies a message."""
         assert self.rights is not None
         operator = Operator(self.name, self.rights, self.groups, self.login)
         return Credential(f"{self.name}'s", self.counts, operator)
@@ -53,7 +53,7 @@ class Login:
 
 
 async def posted(hub: SharedHub) -> None:
-    """Wait until an act is in the database, with which nobody has begun."""
+    """Wait until an act is in the database."""
 
     async def is_there() -> bool:
         with reading(hub._lease.location) as connection:
@@ -63,7 +63,7 @@ async def posted(hub: SharedHub) -> None:
 
 
 async def go_on(hub: SharedHub) -> None:
-    """Have a server follow the others again."""
+    """Make a server follow the other servers again."""
     hub._following = asyncio.get_running_loop().create_task(hub._follow())
 
 
@@ -76,7 +76,7 @@ class TestWhatTheOwnerHasNotBegunWith:
     async def test_does_not_count_once_its_token_was_revoked(
         self, two: tuple[SharedHub, SharedHub]
     ) -> None:
-        """An approval that waits for a server which is paused ends with the token it was given with."""
+        """An approval that is queued for the owner is rejected if its token is revoked first."""
         here, there = two
         task = await asked(here, there)
         await stop_following(here)
@@ -100,7 +100,7 @@ class TestWhatTheOwnerHasNotBegunWith:
     async def test_does_not_count_once_its_server_has_ended(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """Nobody is left who could say that its token is in force."""
+        """After the end of the approver's server, no server can confirm that the token is valid."""
         here, there = two
         task = await asked(here, there)
         await stop_following(here)
@@ -133,7 +133,7 @@ class TestWhatTheOwnerHasNotBegunWith:
     async def test_whatever_it_is_does_not_count_once_its_token_was_revoked(
         self, two: tuple[SharedHub, SharedHub], tmp_path: Path, act: str
     ) -> None:
-        """What an operator sends over the wire is not done after the token was revoked there."""
+        """An act queued for the owner is not performed if the operator's token is revoked first."""
         here, there = two
         agent = Agent(ScriptedModel([]), name="bot", tools=[], max_cost=1.0)
         session = await here.open_session(agent, SessionConfig({}))
@@ -160,7 +160,7 @@ class TestWhatTheOwnerHasNotBegunWith:
 
 @asynccontextmanager
 async def console_at(hub: SharedHub, name: str, directory: Path) -> AsyncGenerator[ConsoleClient, None]:
-    """A console of an operator whose token only this server knows."""
+    """Open the console of an operator whose token only this server knows."""
     tokens = TokenFile(directory / f"{name}.json")
     token = tokens.issue("operator", name)
     gateway = Gateway(hub, tokens, rules=RuleSets.of({}))
@@ -173,7 +173,7 @@ async def console_at(hub: SharedHub, name: str, directory: Path) -> AsyncGenerat
 
 
 async def answered(hub: SharedHub) -> bool:
-    """Tell whether every act in the database is answered."""
+    """Tell whether every act for a session in the database is answered."""
     with reading(hub._lease.location) as connection:
         return not connection.number("SELECT count(*) FROM act WHERE done IS NULL AND session <> ''")
 
@@ -183,7 +183,7 @@ class TestRolesAndGroups:
     async def test_that_only_the_other_server_knows_count(
         self, two: tuple[SharedHub, SharedHub], ending: str
     ) -> None:
-        """An approval that waits is judged by the groups that its login has at its own server."""
+        """A pending approval is judged by the groups that the approver's login has at their server."""
         here, there = two
         logins = {name: Login(name, groups=("security",)) for name in ("eve", "ben")}
         know(there, logins)
@@ -196,7 +196,7 @@ class TestRolesAndGroups:
     async def test_that_were_lost_there_count_no_more(
         self, two: tuple[SharedHub, SharedHub], ending: str
     ) -> None:
-        """An approval that still waits ends when its operator leaves the group at their server."""
+        """A pending approval is dropped when the approver leaves the group at their server."""
         here, there = two
         logins = {name: Login(name, groups=("security",)) for name in ("eve", "ben")}
         know(there, logins)
@@ -219,7 +219,7 @@ class TestRolesAndGroups:
         task.cancel()
 
     async def test_a_grant_ends_with_the_role(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """A grant that its fuse still holds back is not given by who may no longer administer."""
+        """A grant is dropped if its operator loses the administer right before the fuse has elapsed."""
         here, there = two
         logins = {"eve": Login("eve")}
         know(there, logins)
@@ -241,7 +241,7 @@ class TestTwoPeople:
     async def test_approve_at_two_servers(
         self, two: tuple[SharedHub, SharedHub], tmp_path: Path, first: str
     ) -> None:
-        """It does not matter who comes first: neither server knows the token of the other's operator."""
+        """Both orders count, although neither server knows the token of the other server's operator."""
         here, there = two
         await opened(here, "require human-approval before deploy by 2")
         task = asyncio.ensure_future(here.call("robin-1", "d1", "deploy", {"env": "prod"}))
@@ -255,10 +255,10 @@ class TestTwoPeople:
 
 
 class TestOneLogin:
-    """A person whom two servers know by two names, as their name at the provider had changed."""
+    """One login that two servers know under two names, as after a name change at the provider."""
 
     async def test_does_not_approve_for_two(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """The second approval under another name does not count, whichever server it comes from."""
+        """A second approval by the same login does not count under another name at another server."""
         here, there = two
         eve, adele = named(here, there)
         task = await waiting(here, there, "second", of="")
@@ -270,7 +270,7 @@ class TestOneLogin:
         task.cancel()
 
     async def test_does_not_approve_what_it_started(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """Who started the session under one name is not another person under the other one."""
+        """The operator who started the session cannot approve its calls under another name."""
         here, there = two
         adele = Login("adele", login=PERSON)
         know(here, {"ada": Login("ada", login=PERSON)})
@@ -282,7 +282,7 @@ class TestOneLogin:
         task.cancel()
 
     async def test_does_not_agree_to_its_own_proposal(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """A rule for two is not turned off by one of them under two names."""
+        """One login cannot turn off a rule for two approvers by agreeing under a second name."""
         here, there = two
         eve, adele = named(here, there)
         await opened(here, "require human-approval before deploy by 2")
@@ -304,7 +304,7 @@ PERSON = "https://id.example 42"
 
 
 def named(here: SharedHub, there: SharedHub) -> tuple[Login, Login]:
-    """One person as each of two servers knows them."""
+    """Return one person's login as each of two servers knows it."""
     eve, adele = Login("eve", login=PERSON), Login("adele", login=PERSON)
     know(here, {"eve": eve})
     know(there, {"adele": adele})
@@ -312,7 +312,7 @@ def named(here: SharedHub, there: SharedHub) -> tuple[Login, Login]:
 
 
 def know(hub: SharedHub, logins: dict[str, Login]) -> None:
-    """Have a server know operators by their logins, as one with a provider does."""
+    """Make a server know operators by their logins, as a server with a login provider does."""
 
     def person(name: str) -> Operator | None:
         return None if name not in logins else logins[name].credential.operator
@@ -326,7 +326,7 @@ def know(hub: SharedHub, logins: dict[str, Login]) -> None:
 async def waiting(
     hub: SharedHub, other: SharedHub, ending: str, *, fuse: float = 0.2, of: str = " of security"
 ) -> asyncio.Task[CallAnswer]:
-    """A call that waits for two people of a group, or for one and a fuse."""
+    """A call that waits for two approvers of a group, or for one approver and a fuse."""
     rules = f"require human-approval before deploy by 2{of}"
     if ending == "fuse":
         rules = f"require human-approval before deploy{of and ' by 1'}{of} risk high"
@@ -338,7 +338,7 @@ async def waiting(
 
 
 async def approved(hub: SharedHub, login: Login, grant: GrantTerms | None = None) -> Outcome:
-    """The answer to an approval of the one open request."""
+    """Approve the one open request and return the outcome."""
     [request] = await hub.approvals()
     return await hub.decide(
         request.id,

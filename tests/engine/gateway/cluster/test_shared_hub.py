@@ -1,4 +1,4 @@
-"""Several servers on one database: one queue, whichever server a console is at."""
+"""Several servers on one database share one queue, which every console shows."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from .support.hubs import (
 class TestOneQueue:
     @pytest.mark.slow
     async def test_shows_sessions_of_the_other(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """A console at either server sees the session and its state, and where it is."""
+        """The other server lists the session with its state and its owner."""
         here, there = two
         await opened(here, RULES)
         await becomes(there.sessions)
@@ -48,7 +48,7 @@ class TestOneQueue:
 
     @pytest.mark.slow
     async def test_passes_events_on(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """Subscribers at one server hear what happens at the other, in its order, each event once."""
+        """Subscribers at one server receive each event of the other server once and in order."""
         here, there = two
         heard = there.subscribe()
         task = await asked(here, there)
@@ -66,7 +66,7 @@ class TestOneQueue:
 
     @pytest.mark.slow
     async def test_is_answered_anywhere(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """An approval at one server releases the call at the other, under the name of who gave it."""
+        """An approval at one server releases the call at the other and is recorded with its approver."""
         here, there = two
         task = await asked(here, there)
         [request] = await there.approvals()
@@ -82,7 +82,7 @@ class TestOneQueue:
 
     @pytest.mark.slow
     async def test_counts_the_first_answer(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """Of two answers at two servers one counts, and the other is told so."""
+        """If two servers answer a request simultaneously, one answer counts and the other is refused."""
         here, there = two
         task = await asked(here, there)
         [request] = await there.approvals()
@@ -95,7 +95,7 @@ class TestOneQueue:
 
     @pytest.mark.slow
     async def test_refuses_what_was_not_shown(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """An answer to another digest counts for nothing at the owner, either."""
+        """The owner refuses a forwarded answer with a different digest."""
         here, there = two
         task = await asked(here, there)
         [request] = await there.approvals()
@@ -110,7 +110,7 @@ class TestClaim:
     async def test_ends_with_a_console_of_the_other_server(
         self, two: tuple[SharedHub, SharedHub]
     ) -> None:
-        """A claim at one server of a request at the other is over once its console is gone."""
+        """A claim at the other server ends when its own console, and no other one, disconnects."""
         here, there = two
         task = await asked(here, there)
         [request] = await there.approvals()
@@ -132,7 +132,7 @@ class TestClaim:
 class TestFreeze:
     @pytest.mark.slow
     async def test_holds_at_every_server(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """Agents of all servers are frozen by one operator, and go on when another one lifts it."""
+        """One operator freezes the agents of all servers; they continue when another one lifts it."""
         here, there = two
         await opened(here, RULES)
         frozen = await there.freeze(by="ada", reason="the deploys look wrong")
@@ -157,7 +157,7 @@ class TestFreeze:
         assert "freeze.lifted" in kinds
 
     async def test_is_answered_once_every_server_holds(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """When an operator reads that all agents are frozen, no other server lets a call go any more."""
+        """A freeze is confirmed only after the other server holds its calls."""
         here, there = two
         await opened(here, RULES)
         for _ in range(3):
@@ -174,7 +174,7 @@ class TestFreeze:
 
     @pytest.mark.slow
     async def test_at_two_servers_at_once_is_one(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """Two operators who freeze in one moment wait for each other's server, and one lift ends both."""
+        """Simultaneous freezes at two servers are both confirmed as in force, and one lift ends them."""
         here, there = two
         await opened(here, RULES)
         await asyncio.to_thread(there._lease.name_server, "ws://there.example:8737")
@@ -194,7 +194,7 @@ class TestFreeze:
     async def test_that_was_lifted_meanwhile_is_not_said_to_hold(
         self, two: tuple[SharedHub, SharedHub]
     ) -> None:
-        """Who waits for the other servers reads that somebody lifted the freeze before they held."""
+        """If a freeze is lifted before the other servers hold, its confirmation names the lift."""
         here, there = two
         await stop_following(here)
         frozen = asyncio.ensure_future(there.freeze(by="ada", reason="the deploys look wrong"))
@@ -208,7 +208,7 @@ class TestFreeze:
     async def test_begins_again_where_the_end_of_another_is_not_seen_yet(
         self, two: tuple[SharedHub, SharedHub]
     ) -> None:
-        """Right after a lift at another server nobody reads that all agents are still frozen."""
+        """A freeze that follows an unseen lift at another server begins as a new freeze."""
         here, there = two
         assert (await there.freeze(by="ada", reason="the deploys look wrong")).ok
         await stop_following(here)
@@ -221,7 +221,7 @@ class TestFreeze:
     async def test_that_another_server_lifted_at_once_ends(
         self, two: tuple[SharedHub, SharedHub]
     ) -> None:
-        """A server follows the lift of its own freeze also if it had not looked at the log before."""
+        """A server follows the lift of its own freeze, even if it has not read the freeze log before."""
         here, there = two
         await stop_following(here)
         frozen = asyncio.ensure_future(here.freeze(by="ada", reason="the deploys look wrong"))
@@ -235,7 +235,7 @@ class TestFreeze:
     async def test_stays_where_a_lift_was_reported_as_failed(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A lift that the database took although its answer was lost does not count later on."""
+        """A lift that the database recorded, but whose answer was lost, does not end the freeze later."""
         here, there = two
         assert (await here.freeze(by="ada", reason="the deploys look wrong")).ok
         freezes = here._live.freeze.log
@@ -263,7 +263,7 @@ class TestFreeze:
     async def test_names_a_server_that_does_not_hold(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Of a server that lives and does not answer it is said that its calls may go on."""
+        """The confirmation names a living server that does not confirm the freeze."""
         here, there = two
         monkeypatch.setattr(shared_hub, "ANSWER_SECONDS", 0.5)
         await opened(here, RULES)
@@ -278,7 +278,7 @@ class TestFreeze:
     async def test_names_a_server_that_has_only_just_started(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """One without a URL and without sessions may begin one, and not have seen the freeze by then."""
+        """A server without a URL or sessions is named too, as it may begin a session unfrozen."""
         here, there = two
         monkeypatch.setattr(shared_hub, "ANSWER_SECONDS", 0.5)
         await stop_following(here)
@@ -290,7 +290,7 @@ class TestFreeze:
     async def test_waits_for_no_import(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """A process that only writes decides nothing, and confirms no freeze."""
+        """A process that only writes decides no calls, so a freeze does not wait for it."""
         _, there = two
         writing = await asyncio.to_thread(Journal.open, postgresql)
         try:
@@ -302,7 +302,7 @@ class TestFreeze:
     async def test_waits_for_a_database_that_is_away_for_a_moment(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A freeze amid a restart of the database is acknowledged once it holds at every server."""
+        """A freeze during a restart of the database is confirmed once it holds at every server."""
         here, there = two
         await opened(here, RULES)
         freezes = there._live.freeze.log
@@ -326,7 +326,7 @@ class TestFreeze:
     async def test_is_lifted_also_where_the_database_was_away(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A look that fails just then is made again: a server stays neither frozen nor blind."""
+        """A failed look at the freeze log is repeated, so that the server does not stay frozen."""
         here, there = two
         await opened(here, RULES)
         assert (await there.freeze(by="ada", reason="the deploys look wrong")).ok
@@ -352,7 +352,7 @@ class TestFreeze:
 
 
 async def kept(hub: SharedHub) -> bool:
-    """Tell whether a server is frozen, and the freeze is written."""
+    """Tell whether a server is frozen and its freeze is recorded."""
     freezes = hub._live.freeze.log
     assert freezes is not None
     return hub.current_freeze() is not None and freezes.read() is not None
@@ -366,7 +366,7 @@ class TestFollowing:
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """A server that would see no freeze says so, and does what else others ask of it."""
+        """A server that cannot read freezes logs this once and still performs forwarded acts."""
         here, there = two
         freezes = here._live.freeze.log
         assert freezes is not None
@@ -385,7 +385,7 @@ class TestFollowing:
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """A look that fails for whatever reason is logged once, and others follow."""
+        """Repeated failures of any kind are logged once, and following continues after them."""
         here, there = two
         looked, failures = here._peers.look, 3
 
@@ -407,7 +407,7 @@ class TestFollowing:
 class TestBell:
     @pytest.mark.slow
     async def test_that_nobody_hears_is_said(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """Behind a pooler that swallows notifications whoever runs the server is told, once."""
+        """If a pooler swallows notifications, the server warns its operators."""
         here, _ = two
         said: list[str] = []
         here.warn_operators = said.append
@@ -425,7 +425,7 @@ class TestActs:
     async def test_are_answered_by_a_database_that_was_away(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Neither the answer nor the look for it is lost with a connection."""
+        """Writing and reading the answer of an act are repeated after a lost connection."""
         here, there = two
         task = await asked(here, there)
         failures = Counter[str]()
@@ -450,7 +450,7 @@ class TestActs:
     async def test_of_which_nothing_is_heard_are_not_told_as_undone(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """An answer that may have counted is told so, where a database does not say."""
+        """If the database cannot say whether an answer counted, the outcome reports the doubt."""
         here, there = two
         monkeypatch.setattr(forwarding_hub, "ANSWER_SECONDS", 0.5)
         task = await asked(here, there)
@@ -470,7 +470,7 @@ class TestActs:
     async def test_that_were_not_posted_are_not_told_as_perhaps_done(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Of a row that was written and taken back nothing is done; of one in doubt perhaps."""
+        """A withdrawn act is reported as failed; one that cannot be withdrawn as perhaps not decided."""
         here, there = two
         task = await asked(here, there)
         await stop_following(here)
@@ -493,7 +493,7 @@ class TestActs:
     async def test_that_count_no_longer_are_forgotten(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """Rows go some hours after their answer, with what both servers keep of them in memory."""
+        """Old answered acts are deleted from the database and from the memory of both servers."""
         here, there = two
         task = await asked(here, there)
         await approve(there, task)
@@ -515,7 +515,7 @@ class TestActs:
     async def test_for_an_open_request_are_kept(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """What the first of two people said at another server counts for as long as it is asked."""
+        """The first of two approvals, given at another server, counts while the request is open."""
         here, there = two
         await opened(here, "require 2 human-approvals before deploy")
         task = asyncio.ensure_future(here.call("robin-1", "d1", "deploy", {}))

@@ -1,4 +1,4 @@
-"""Limits over sessions at several servers: exact, whichever server a call is made at."""
+"""Limits over sessions at several servers are exact at every server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ ONE_REFUND = "limit refund to 1 per 1d across everyone"
 async def refunding(
     two: tuple[SharedHub, SharedHub], rules: str = ONE_REFUND
 ) -> tuple[SharedHub, SharedHub]:
-    """Agents at two servers under one limit; neither server hears of the other from now on."""
+    """Open agents at two servers under one limit, and stop both servers from following each other."""
     here, there = two
     await opened(here, rules)
     config = SessionConfig(compile_rules(rules).registry, by="ada")
@@ -55,7 +55,7 @@ async def refunding(
 class TestLimitsOverSessions:
     @pytest.mark.slow
     async def test_count_at_every_server(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """A use at one server counts at the other, which has heard nothing of it."""
+        """A use at one server counts at the other server, although that server has not read the event."""
         here, there = await refunding(two)
         assert (await here.call("robin-1", "r1", "refund", {})).outcome == "allow"
         answer = await there.call("robin-2", "r2", "refund", {})
@@ -64,7 +64,7 @@ class TestLimitsOverSessions:
 
     @pytest.mark.slow
     async def test_ids_that_a_database_cannot_store(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """A call whose id has NUL takes a use, and gives back its own, not that of an id like it."""
+        """A call with NUL in its id takes a use and returns only that use, not that of a similar id."""
         here, there = await refunding(two, "limit refund to 2 per 1d across everyone")
         for call in ("r\0", "r\N{SYMBOL FOR NULL}"):
             assert (await here.call("robin-1", call, "refund", {})).outcome == "allow"
@@ -81,7 +81,7 @@ class TestLimitsOverSessions:
     async def test_the_last_use_is_taken_once(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Of two servers that both find one use left exactly one takes it; the other judges again."""
+        """If two servers both see one remaining use, exactly one takes it; the other blocks its call."""
         here, there = await refunding(two)
         counters = there._live._uses.reservations._store
         reserve, tries = counters.reserve, []
@@ -101,7 +101,7 @@ class TestLimitsOverSessions:
 
     @pytest.mark.slow
     async def test_many_at_once(self, two: tuple[SharedHub, SharedHub]) -> None:
-        """Of calls at both servers in one moment as many are allowed as there are uses."""
+        """Simultaneous calls at both servers are allowed up to the number of uses."""
         here, there = await refunding(two, "limit refund to 5 per 1d across everyone")
         answers = await asyncio.gather(
             *(here.call("robin-1", f"a{n}", "refund", {}) for n in range(6)),
@@ -113,7 +113,7 @@ class TestLimitsOverSessions:
     async def test_calls_of_one_moment_reserve_together(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Those that come while one reserves cost one statement, with no more than what is left."""
+        """Calls that arrive during a reservation share one statement for at most the remaining uses."""
         rules = "limit refund to 5 per 1d across everyone"
         here, _ = await refunding(two, rules)
         config = SessionConfig(compile_rules(rules).registry, by="ada")
@@ -135,7 +135,7 @@ class TestLimitsOverSessions:
     async def test_a_session_reserves_for_one_call_at_a_time(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A call that a session's own limit refuses never seems used to other servers."""
+        """A call that the session's own limit blocks reserves no use of the shared limit."""
         rules = "limit refund to 3 per 1d across everyone\nlimit refund to 1 per session"
         here, there = await refunding(two, rules)
         counters = here._live._uses.reservations._store
@@ -158,7 +158,7 @@ class TestLimitsOverSessions:
         postgresql: PostgresLocation,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """A call that is cancelled while it reserves gives its use back, and the next one gets it."""
+        """A call that is cancelled during its reservation returns its use to the next call."""
         here, _ = await refunding(two)
         reservations = here._live._uses.reservations
         store, begun, goes_on = reservations._store, threading.Event(), threading.Event()
@@ -190,7 +190,7 @@ class TestLimitsOverSessions:
     async def test_an_approved_call_is_not_asked_about_again(
         self, two: tuple[SharedHub, SharedHub]
     ) -> None:
-        """A call that waited for a person takes a use when it is released, though others used some."""
+        """An approved call takes its use at its release, even if other calls have taken uses since."""
         rules = "limit refund to 2 per 1d across everyone\nrequire human-approval before refund"
         here, there = await refunding(two, rules)
 
@@ -209,7 +209,7 @@ class TestLimitsOverSessions:
     async def test_that_cannot_be_reserved_block(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Nothing is let through or used up while the database does not answer."""
+        """While the database does not answer, a call is blocked and takes no use."""
         here, there = await refunding(two)
 
         def fails(*_: object) -> bool:
@@ -225,7 +225,7 @@ class TestLimitsOverSessions:
     async def test_on_a_full_disk_block_with_one_line_of_log(
         self, two: tuple[SharedHub, SharedHub], caplog: pytest.LogCaptureFixture
     ) -> None:
-        """An agent may make many calls meanwhile."""
+        """Several blocked calls produce one log line without a traceback."""
         here, _ = await refunding(two)
         with reading(here._lease.location) as connection:
             connection.execute(
@@ -248,7 +248,7 @@ class TestLimitsOverSessions:
 
     @pytest.mark.slow
     async def test_wait_for_a_database_that_is_restarted(self) -> None:
-        """A call that takes a use waits for its database as every other call does, and takes one."""
+        """A call that needs a use waits for the database, like any other call, and takes one use."""
         with own_server() as database:
             location = PostgresLocation(database.url, "journal")
             here = await hub_on(location)
@@ -266,7 +266,7 @@ class TestLimitsOverSessions:
     async def test_whose_answer_is_lost_are_taken_once(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """Uses that are reserved though the answer never came are not reserved again."""
+        """If the answer to a reservation is lost, the retry does not reserve the use again."""
         here, there = await refunding(two, "limit refund to 2 per 1d across everyone")
         lost: list[object] = []
         execute = PostgresConnection.execute
@@ -291,7 +291,7 @@ class TestLimitsOverSessions:
         postgresql: PostgresLocation,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        """Uses that a server reserved and never recorded are free once it has ended."""
+        """Uses that a server reserved but did not record become free when the server ends."""
         here, there = await refunding(two)
         written: list[asyncio.Future[object]] = []
         committed = here._journal._writer.commit
@@ -326,7 +326,7 @@ class TestLimitsOverSessions:
     async def test_what_never_ran_is_given_back(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """A use whose call is recorded as one that never ran is free at every server."""
+        """If a call is recorded as never run, its use is free at every server."""
         here, there = await refunding(two)
         assert (await here.call("robin-1", "r1", "refund", {})).outcome == "allow"
         hosted = here._live.hosted("robin-1")
@@ -342,7 +342,7 @@ class TestFreeze:
     async def test_that_comes_while_a_use_is_reserved_holds_the_call(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """A call that waits for its reservation is not allowed by it once all agents are frozen."""
+        """If all agents are frozen during a call's reservation, the call waits for the lift."""
         here, _ = two
         await opened(here, ONE_REFUND)
         counters = here._journal.counters

@@ -1,4 +1,4 @@
-"""Servers whose database stops answering, and later continues with what was sent to it."""
+"""Servers whose database stops answering and later processes the statements already sent to it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def database() -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Servers that give a write up sooner than otherwise."""
+    """Servers that give up a write sooner than by default."""
     monkeypatch.setattr(writing, "RECONNECT_SECONDS", 1.0)
     monkeypatch.setattr(writing, "PATIENCE", 1.0)
     monkeypatch.setattr(writing, "LOOK_SECONDS", 1.0)
@@ -61,14 +61,14 @@ def location(database: PostgresServer, request: pytest.FixtureRequest) -> Postgr
 
 
 async def comes(condition: Callable[[], Awaitable[bool]], within: float = 40.0) -> None:
-    """Wait until a condition is met, however long the database takes to be found again."""
+    """Wait until a condition is met, with time for the servers to reconnect to the database."""
     async with asyncio.timeout(within):
         while not await condition():  # noqa: ASYNC110 - the condition is in the database
             await asyncio.sleep(0.05)
 
 
 async def undecided(hub: SharedHub, database: PostgresServer) -> None:
-    """Approve the one request while the database is stopped, and learn that it was not recorded."""
+    """Approve the one request while the database is stopped, and assert that the approval fails."""
     [request] = await hub.approvals()
     with database.paused():
         outcome = await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
@@ -80,7 +80,7 @@ class TestLateApproval:
     async def test_of_an_external_agent_is_asked_for_again(
         self, database: PostgresServer, location: PostgresLocation, hasty: None, servers: int
     ) -> None:
-        """The session is ended from its record, and its agent resumes it: the call waits once more."""
+        """The server ends the session from its record. After a resume, the call waits again."""
         hubs = [await hub_on(location) for _ in range(servers)]
         hub, other = hubs[0], hubs[-1]
         try:
@@ -120,7 +120,7 @@ class TestLateApproval:
     async def test_its_client_waits_on(
         self, database: PostgresServer, location: PostgresLocation, hasty: None, tmp_path: Path
     ) -> None:
-        """A client is not answered: it reconnects, resumes its session and repeats its call by itself."""
+        """A client without an answer reconnects, resumes its session and repeats the call by itself."""
         hub = await hub_on(location)
         tokens = TokenFile(tmp_path / "tokens.json")
         secret = tokens.issue("agent", "bot")
@@ -154,7 +154,7 @@ class TestLateApproval:
     async def test_of_a_request_of_the_approval_protocol_is_asked_for_again(
         self, database: PostgresServer, location: PostgresLocation, hasty: None, tmp_path: Path
     ) -> None:
-        """Its session is resumed without its client, and its request can be read and decided again."""
+        """The provider resumes the session without a client, and the request can be decided again."""
         hub = await hub_on(location)
         tokens = TokenFile(tmp_path / "tokens.json")
         identity = tokens.find(tokens.issue("agent", "bot"))
@@ -188,7 +188,7 @@ class TestLateApproval:
     async def test_of_an_agent_that_is_hosted(
         self, database: PostgresServer, location: PostgresLocation, hasty: None
     ) -> None:
-        """Interlock resumes it as one of a server that ended; the call runs once, if approved again."""
+        """The hub ends its session for a takeover; its call runs only if a decision is recorded."""
         ran = list[str]()
 
         @tool
@@ -231,7 +231,7 @@ class TestLateApproval:
     async def test_of_a_subagent(
         self, database: PostgresServer, location: PostgresLocation, hasty: None
     ) -> None:
-        """Its session and its parent's are resumed together: the call waits again, and runs once."""
+        """Its session and its parent's are resumed together. The call waits again and runs once."""
         ran = list[str]()
 
         @tool
@@ -285,11 +285,11 @@ class Asked(BaseModel):
 
 
 class Built(BaseModel):
-    """Result of its first step."""
+    """Result of the first step."""
 
 
 class Checked(BaseModel):
-    """Result of its second step."""
+    """Result of the second step."""
 
 
 class Shipped(BaseModel):
@@ -307,7 +307,7 @@ class TestFlow:
         recorded: bool,
         servers: int,
     ) -> None:
-        """It is resumed from its record: after the step that was recorded late, or with that step."""
+        """A resumed flow continues after a step that was recorded late, and repeats a lost step."""
         taken, begun, done = list[str](), asyncio.Event(), asyncio.Event()
 
         async def build(asked: Asked) -> Built:
@@ -365,7 +365,7 @@ class TestFlow:
     async def test_whose_step_is_never_taken_runs_once_more(
         self, location: PostgresLocation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """What a step does is not done over and over because the database rejects its event alone."""
+        """If the database rejects only the event of a step, the step is repeated once, not endlessly."""
         taken = list[str]()
 
         async def build(asked: Asked) -> Shipped:
@@ -416,7 +416,7 @@ class TestServerThatIsToldToEnd:
         location: PostgresLocation,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
-        """It does not wait for the database, and the log names the sessions that may be left open."""
+        """The server does not wait for the database. The log names the sessions that may stay open."""
         hub = await hub_on(location)
         await opened(hub, RULES)
         with database.paused():
@@ -439,6 +439,6 @@ class TestServerThatIsToldToEnd:
 
 
 async def _ended(hub: SharedHub) -> bool:
-    """Tell whether the session is ended in the record, by whichever server."""
+    """Tell whether any server has recorded the end of the session."""
     [line] = await hub.history()
     return line.status in ("done", "failed")

@@ -1,4 +1,4 @@
-"""Sessions that Interlock hosts, of servers that end one after the other, or amid a takeover."""
+"""Sessions that Interlock hosts, when servers end one after the other or during a takeover."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def deploy() -> str:
 
 
 async def hosted(hub: SharedHub) -> str:
-    """A session of an agent that a server hosts, which waits for a person."""
+    """Open the session of a hosted agent whose call waits for approval."""
     agent = Agent(ScriptedModel([C(d1=("deploy", {}))]), name="bot", tools=[deploy])
     session = await hub.open_session(agent, SessionConfig(compile_rules(RULES).registry))
     await hub.send(session, "go")
@@ -33,7 +33,7 @@ async def hosted(hub: SharedHub) -> str:
 
 
 def takes_over(hub: SharedHub) -> list[str]:
-    """Have a server note the sessions that it is to go on with, and do nothing about them."""
+    """Make a server note the sessions that it should continue, without continuing them."""
     taken: list[str] = []
 
     def take(line: SessionSummary) -> None:
@@ -44,7 +44,7 @@ def takes_over(hub: SharedHub) -> list[str]:
 
 
 async def have_ended(hub: SharedHub, session: str) -> None:
-    """Wait until a session is ended as one whose server died."""
+    """Wait until a session is recorded as ended by the death of its server."""
 
     async def is_ended() -> bool:
         return fold(await hub.recorded(session)).error == DIED
@@ -56,7 +56,7 @@ class TestServerThatTakesOver:
     async def test_and_ends_before_it_goes_on_is_followed_by_another(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """A session that it ended and did not resume continues at the next server."""
+        """If a server ends a session and dies before resuming it, the next server takes it over."""
         here, there = two
         first = takes_over(there)
         session = await hosted(here)
@@ -88,7 +88,7 @@ class TestServerThatTakesOver:
     async def test_and_says_so_is_not_followed(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """A session that goes on, or that cannot, is taken over once."""
+        """A session that a server has reported as continued is not taken over again."""
         here, there = two
         takes_over(there)
         session = await hosted(here)
@@ -111,7 +111,7 @@ class TestServerThatTakesOver:
     async def test_without_going_on_leaves_it_to_one_that_does(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """A process that hosts a run of its own may come first, and starts no others."""
+        """If the first server ends a session without continuing it, a later server takes it over."""
         here, there = two
         session = await hosted(here)
         await silent(here, postgresql)

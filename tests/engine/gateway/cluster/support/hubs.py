@@ -1,4 +1,4 @@
-"""Hubs of several servers on one database, and the sessions of an agent at them."""
+"""Hubs of several servers on one database, and an agent's sessions at these servers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ async def hub_on(location: PostgresLocation) -> SharedHub:
 
 
 async def asked(hub: SharedHub, other: SharedHub) -> asyncio.Task[object]:
-    """A deploy of an agent at one server that waits for a person, once the other server shows it."""
+    """A pending deploy of an agent at one server; returned once the other server shows its request."""
     await opened(hub, RULES)
     task = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {"env": "prod"}))
 
@@ -39,7 +39,7 @@ async def asked(hub: SharedHub, other: SharedHub) -> asyncio.Task[object]:
 
 
 async def approve(hub: SharedHub, task: asyncio.Task[object]) -> None:
-    """Approve the one open request with a token that stays in force."""
+    """Approve the one open request with a token that remains valid."""
     [request] = await hub.approvals()
     credential = Credential("ada's", lambda token, needed: True, Operator("ada"))
     outcome = await hub.decide(
@@ -50,13 +50,13 @@ async def approve(hub: SharedHub, task: asyncio.Task[object]) -> None:
 
 
 def transition(hosted: HostedSession, step: StepRecord) -> Transition:
-    """A transition that a record names."""
+    """Return the transition that a step record names."""
     net = hosted.manager.nets[step.net]
     return next(each for each in net.transitions if each.name == step.transition)
 
 
 async def silent(hub: SharedHub, location: PostgresLocation) -> None:
-    """Have a server renew its lease no more, and that be over: what a dead or paused one looks like."""
+    """Stop a server's lease renewal and expire its lease, as if the server were dead or paused."""
     hub._lease._stop.set()
     await asyncio.to_thread(hub._lease._thread.join)
     hub._lease._valid_until = 0.0
@@ -65,12 +65,12 @@ async def silent(hub: SharedHub, location: PostgresLocation) -> None:
 
 
 async def closing(hub: SharedHub) -> bool:
-    """Tell whether a hub lets nothing more be decided."""
+    """Tell whether a hub holds all decisions."""
     return hub._live.freeze.holds
 
 
 async def asked_for(hub: SharedHub, session: str) -> bool:
-    """Tell whether the owner of a session was asked for it."""
+    """Tell whether a server has requested a session from its owner."""
     with reading(hub._lease.location) as connection:
         return bool(connection.number("SELECT count(*) FROM act WHERE session = ?", (session,)))
 
