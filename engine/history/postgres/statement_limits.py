@@ -25,11 +25,14 @@ Fault: TypeAlias = Callable[[float, float], str | None]
 Its arguments are the seconds since the statement began and since the last bytes of an answer.
 """
 
-# The first condition holds if this database lists what it executes; not all compatible ones do.
+# The first condition holds if this database lists what it executes; not all compatible ones do. A
+# statement of which a part has not arrived is active, and waits for its client.
 _IS_DONE = """
 SELECT EXISTS (SELECT FROM pg_stat_activity WHERE pid = pg_backend_pid() AND state = 'active')
 AND NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = ? AND (
-    state IS NULL OR state NOT IN ('idle', 'idle in transaction', 'idle in transaction (aborted)')
+    state IS NULL
+    OR (state NOT IN ('idle', 'idle in transaction', 'idle in transaction (aborted)')
+        AND wait_event IS DISTINCT FROM 'ClientRead')
     OR state_change > clock_timestamp() - CAST(? AS float8) * interval '1 second'))
 """
 

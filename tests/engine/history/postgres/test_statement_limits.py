@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import NoReturn
 
 import psycopg
@@ -12,11 +13,13 @@ import pytest
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.postgres import statement_limits as limits
+from interlock.engine.history.postgres.connection import connect
 from interlock.engine.history.postgres.pool import close_idle, reading
 
 from ....crash.proxy import Proxy
 from ....support.ports import free_port
 from ....support.postgres import own_server
+from .support.servers import rows, wait_for
 
 pytestmark = pytest.mark.slow
 
@@ -70,6 +73,22 @@ class TestHalfOpenConnection:
 
             with pytest.raises(JournalError, match="the answer was lost"):
                 read()
+
+
+class TestStatementThatArrivedInPart:
+    def test_is_lost(self, postgresql: PostgresLocation) -> None:
+        """The database waits for the rest of a statement, which it lists as active."""
+        opened = connect(postgresql, gives_up=True)
+        raw = opened.raw.pgconn
+        raw.enter_pipeline_mode()
+        raw.send_prepare(b"", b"SELECT 7")
+        raw.send_flush_request()
+        raw.flush()
+        state = "SELECT state, wait_event FROM pg_stat_activity WHERE pid = ?"
+        waits = [("active", "ClientRead")]
+        wait_for(lambda: rows(postgresql, state, (raw.backend_pid,)) == waits)
+        wait_for(lambda: limits._is_lost(opened.raw, partial(connect, postgresql)))
+        opened.close()
 
 
 class TestStatementThatTakesLong:
