@@ -142,6 +142,15 @@ class RecordingGate(Protocol):
     def keeps_record(self) -> bool: ...
 
 
+@runtime_checkable
+class HoldingGate(Protocol):
+    """A gate whose permission may have to wait, or end, before its call begins; others need not."""
+
+    async def until_held(self) -> None:
+        """Wait until a call that was allowed may begin. Raises an error if it may not any more."""
+        ...
+
+
 class Decider:
     """Decides calls: first the gate, then hooks from the outermost agent inwards, then listeners.
 
@@ -187,6 +196,11 @@ class Decider:
             case Override(args=args):
                 await self.not_run(approval, REPLACED)
                 return await self._ask_gate(event, tool, args)
+
+    async def before_start(self) -> None:
+        """Wait until a call that was allowed may begin; see `HoldingGate`."""
+        if isinstance(self._gate, HoldingGate):
+            await self._gate.until_held()
 
     async def settle(self, call: ApprovedCall, output: ToolOutput, seconds: float) -> str | None:
         """Report a call's result to the gate. If its tool never started, its moves are undone.

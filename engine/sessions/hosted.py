@@ -311,6 +311,10 @@ class HostedSession:
         """The rules in sentences for the model; `None` in shadow mode, where no rule applies (G-73)."""
         return () if self.manager.mode == "shadow" else self.manager.constraints()
 
+    async def until_held(self) -> None:
+        """Wait until what was allowed may begin; see `Journal.until_held`."""
+        await self.journal.until_held()
+
     async def decide(self, call: ToolCall) -> GateDecision:
         """Decide a call by the nets, and by an operator if they need one. Any failure blocks the call."""
         await self.catch_up()

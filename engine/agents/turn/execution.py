@@ -69,7 +69,7 @@ class StepExecution:
     async def run(self) -> AsyncGenerator[ToolProgress | ToolResultEvent, None]:
         """Run the approved calls and yield their progress; then yield all results in order (A-56).
 
-        Raises, after the results, the first error of `settle` and `after_call`.
+        Raises, after the results, the first error of `before_start`, `settle` and `after_call`.
         """
         tasks = {
             asyncio.ensure_future(self._run(step_call, step_call.approved, step_call.tool))
@@ -171,6 +171,8 @@ class StepExecution:
         )
 
         async def body() -> None:
+            if self.config.before_start is not None:
+                await self.config.before_start()
             start_times.append(time.perf_counter())
             try:
                 running = tool.execute(copy.deepcopy(call.args), context)
@@ -189,6 +191,8 @@ class StepExecution:
         finally:
             forget()
         if not start_times:
+            if not task.cancelled() and isinstance(error := task.exception(), Exception):
+                self._problem = self._problem or error
             return None, 0.0
         # A tool whose last action aborts its own run has still returned a value.
         output = outputs[0] if outputs else ToolOutput(_why_failed(task), is_error=True)

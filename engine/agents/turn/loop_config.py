@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 Settle: TypeAlias = Callable[[ApprovedCall, ToolOutput, float], Awaitable[str | None]]
 """Settles a call with its output and seconds; returns text for the model before the output."""
 AfterCall: TypeAlias = Callable[[FinishedCall], Coroutine[object, object, ToolOutput]]
+BeforeStart: TypeAlias = Callable[[], Awaitable[None]]
 BeforeModel: TypeAlias = Callable[[ModelRequest], Awaitable[ModelRequest]]
 BeforeStop: TypeAlias = Callable[[str], Awaitable[str | None]]
 RulesChanged: TypeAlias = Callable[[Sequence[Message]], RulesChange | None]
@@ -34,9 +35,11 @@ class LoopConfig:
     the current step.
 
     `max_steps` limits model calls (A-62). `settle` is awaited as soon as an approved call has ended and
-    before its result is shown; its first error ends the run after the step's results. `after_call` then
-    returns the output that the model reads. `before_model` is awaited before each model call and returns
-    the request to send. `before_stop` is awaited before a run ends, and may return text to continue with.
+    before its result is shown; its first error ends the run after the step's results. `before_start` is
+    awaited right before a tool begins; if it raises, the tool does not run, and the run ends.
+    `after_call` then returns the output that the model reads. `before_model` is awaited before each model
+    call and returns the request to send. `before_stop` is awaited before a run ends, and may return text
+    to continue with.
     `spending` is checked before each model call, and counts its cost. `rules_changed` gets the
     conversation before each model call, and returns the change since the sentences `rules`, with which
     the system prompt ends.
@@ -51,6 +54,7 @@ class LoopConfig:
     follow_up: FollowUp = "one"
     inbox: Inbox = field(default_factory=Inbox)
     settle: Settle | None = None
+    before_start: BeforeStart | None = None
     after_call: AfterCall | None = None
     before_model: BeforeModel | None = None
     before_stop: BeforeStop | None = None

@@ -106,6 +106,7 @@ class Run:
             follow_up=config.follow_up,
             inbox=self._conversation.inbox,
             settle=None if config.gate is None else self.settle,
+            before_start=None if config.gate is None else self._decider.before_start,
             after_call=config.hooks.after_tool_call if config.hooks else None,
             rules=self._conversation.rules or (),
             rules_changed=self.rules_changed if config.tell_rules else None,

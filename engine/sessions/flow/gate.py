@@ -58,7 +58,15 @@ class RunGate:
         await self._session.record_message("assistant", text)
 
     async def check(self, call: ToolCall, approved: Collection[str]) -> GateDecision | Question:
-        """Return the recorded decision, or the question that an operator must answer first."""
+        """Return the recorded decision, or the question that an operator must answer first.
+
+        An allowed call may begin when this returns.
+        """
+        verdict = await self._check(call)
+        await self._session.until_held()
+        return verdict
+
+    async def _check(self, call: ToolCall) -> GateDecision | Question:
         calls, call_id = self._session.calls, self.id_of(call.tool_call_id)
         arguments = json_input(call.input)
         if (decided := calls.index.decided.get(call_id)) is not None:

@@ -169,6 +169,7 @@ class FlowRun:
         while True:
             if self._stopped:
                 raise asyncio.CancelledError
+            await self._host.until_held()
             suspended = runtime.suspended
             self._gate.begin(self._turn())
             if suspended is not None:
