@@ -17,7 +17,7 @@ from interlock.engine.gateway.cluster.shared_hub import SharedHub
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.postgres.servers.clock import now
-from tests.engine.gateway.cluster.support.hubs import RULES, hub_on
+from tests.engine.gateway.cluster.support.hubs import RULES, hub_on, renews_no_more
 from tests.engine.gateway.served import until
 from tests.engine.support.external_agent import opened
 
@@ -49,8 +49,7 @@ class TestPaused:
             await opened(here, RULES)
             call = asyncio.ensure_future(here.call("robin-1", "d1", "deploy", {"env": "prod"}))
             await until(here.approvals)
-            here._lease._stop.set()
-            await asyncio.to_thread(here._lease._thread.join)
+            await renews_no_more(here)
             here._lease._valid_until = 0.0
             await asyncio.sleep(1.8)
             assert not file.exists()
