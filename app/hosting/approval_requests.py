@@ -86,6 +86,7 @@ class ApprovalRequests:
         hosts: Iterable[str] = (),
     ) -> None:
         self._provider = provider
+        self._lease = hub.lease
         self._limits = limits
         self._hosts = frozenset(host.lower() for host in hosts)
         self._guard = Guard(
@@ -160,6 +161,7 @@ class ApprovalRequests:
         async def answer(request: web.Request) -> web.Response:
             try:
                 response = await handler(request, self._admitted(request))
+                await self._lease.until_held()
             except _HttpError as error:
                 response = _error(error.status, error.code, str(error), error.wait)
             except InvalidMessageError as error:

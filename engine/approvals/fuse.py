@@ -19,6 +19,11 @@ from .open_request import Fuse, OpenRequest, OperatorAnswer, Reply, RequestTable
 from .policy import Credential
 from .withdrawals import RETRY
 
+PAUSED = 0.5
+"""Seconds by which the end of a fuse is late if the process was paused."""
+CATCH_UP = 1.0
+"""Seconds more of the fuse then: the approval may have been taken back, also at another server."""
+
 log = logging.getLogger(__name__)
 
 
@@ -86,11 +91,21 @@ class Fuses:
         return f"its client has gone, so it runs once the agent makes the call again, within {left}"
 
     def release_in(self, seconds: float, open_request: OpenRequest, fuse: Fuse) -> None:
-        """Release the call after `seconds`."""
+        """Release the call after `seconds`, or a little later if the process was paused."""
         # The loop's clock is monotonic: a change of the machine's time does not shorten the fuse.
-        fuse.timer = asyncio.get_running_loop().call_later(
-            seconds, lambda: self._table.tasks.start(self.release(open_request, fuse))
-        )
+        loop = asyncio.get_running_loop()
+        due = loop.time() + seconds
+
+        def release() -> None:
+            self._table.tasks.start(self.release(open_request, fuse))
+
+        def end() -> None:
+            if loop.time() - due > PAUSED:
+                fuse.timer = loop.call_later(CATCH_UP, release)
+            else:
+                release()
+
+        fuse.timer = loop.call_later(seconds, end)
 
     async def release(self, open_request: OpenRequest, fuse: Fuse) -> None:
         """Release a call whose fuse has ended, if everything is still as it was at the approval.

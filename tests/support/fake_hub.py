@@ -72,6 +72,15 @@ def noted(name: str, word: str, message: str = "") -> Callable[..., Awaitable[Ou
     return act
 
 
+class HeldLease:
+    """The right to act on what is recorded, which a hub without other servers never loses."""
+
+    is_held = True
+
+    async def until_held(self) -> None:
+        """Return at once."""
+
+
 class FakeHub(BacktestSource, HubApi):
     """Hub that records the console's requests in `asked`; its list of decisions is that of a `database`.
 
@@ -79,6 +88,7 @@ class FakeHub(BacktestSource, HubApi):
     """
 
     database = Path("deploy.db")
+    lease = HeldLease()
 
     def __init__(self, *states: SessionState, now: datetime) -> None:
         self.states = {state.id: state for state in states}

@@ -25,6 +25,7 @@ from ....engine.core.approvers import chat_of
 from ....engine.core.clock import Clock, utc_now
 from ....engine.core.durations import format_duration
 from ....engine.core.sanitize import visible, visible_words
+from ....engine.history.errors import JournalError
 from ....engine.history.model.events import (
     ApprovalCommented,
     ApprovalDecided,
@@ -359,6 +360,8 @@ class Notifier:
 
         async def send(way: str | None) -> None:
             way = self._current(way)
+            if not await self._is_held():
+                return
             request = next((a for a in await self._hub.approvals() if a.id == approval_id), None)
             if request is None or (request.fuse is not None and address is None):
                 return
@@ -378,6 +381,14 @@ class Notifier:
                 await send_notification(self._settings, request, now, way, address=address, chat=chat)
 
         await asyncio.gather(*(self._try(approval_id, partial(send, way)) for way in ways))
+
+    async def _is_held(self) -> bool:
+        """Wait while other servers may have taken over the requests here; return false if they have."""
+        try:
+            await self._hub.lease.until_held()
+        except JournalError:
+            return False
+        return True
 
     async def _tell_ending(
         self, request: ApprovalState, services: Mapping[str, asyncio.Lock], ending: Ending
@@ -430,7 +441,7 @@ class Notifier:
         way = self._current(way)
         now, endings = self._clocks.now(), dict(channel.endings)
         by_request, waiting = dict(channel.waiting), list[tuple[ApprovalState, Address | None]]()
-        for request in await self._hub.approvals():
+        for request in await self._hub.approvals() if await self._is_held() else ():
             if request.id in by_request and (request.fuse is None or by_request[request.id] is not None):
                 waiting.append((request, by_request[request.id]))
         if waiting or endings:

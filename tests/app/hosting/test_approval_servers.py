@@ -9,7 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from aiohttp import ClientSession
 
+from interlock.app.hosting.approval_requests import ApprovalRequests
+from interlock.app.hosting.http_listener import listening
 from interlock.engine.gateway.aap.provider import (
     ApprovalProvider,
     ProviderUnavailableError,
@@ -17,14 +20,18 @@ from interlock.engine.gateway.aap.provider import (
 )
 from interlock.engine.gateway.aap.wire import CreateRequest, Outcome
 from interlock.engine.gateway.cluster.shared_hub import SharedHub, open_hub
+from interlock.engine.gateway.protocol.address import Address
 from interlock.engine.gateway.protocol.tokens import Identity, TokenFile
+from interlock.engine.gateway.server.limits import Limits
 from interlock.engine.gateway.server.rule_sets import RuleSets
 from interlock.engine.gateway.server.server import Gateway
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.model.state import ApprovalState
+from interlock.engine.history.postgres.servers.clock import now
 from interlock.engine.recording.protocol_requests import ProtocolRequest
 from interlock.rules import compile_rules
+from tests.engine.gateway.cluster.support.hubs import renews_no_more
 from tests.engine.gateway.served import until
 
 from .aap_server import RULES, submission
@@ -178,3 +185,38 @@ class TestTakenOver:
             await there.decide(made)
             assert await there.status(made, 20) == "approved"
             assert (await there.provider.consume(there.me, used.id, "use")).used is not None
+
+
+class TestPaused:
+    """A server that was paused for longer than its lease: others may have frozen the agents since."""
+
+    @pytest.mark.parametrize("goes_on", [True, False], ids=["held again", "taken over"])
+    async def test_answers_nothing(
+        self, postgresql: PostgresLocation, tokens: TokenFile, goes_on: bool
+    ) -> None:
+        """Its client waits, or is told to try again, and never reads that its approval is used."""
+        secret = tokens.rotate("bot")
+        async with server(postgresql, tokens) as here:
+            requests = ApprovalRequests(here.provider, here.hub, tokens, Limits())
+            async with listening(Address(port=0), [requests], None, Limits()) as at:
+                made = await here.create("one")
+                await here.decide(made)
+                await renews_no_more(here.hub)
+                used = await here.provider.consume(here.me, made.id, "use")
+                assert used.used is not None
+                here.hub._lease._valid_until = 0.0
+                headers = {"Authorization": f"Bearer {secret}", "Idempotency-Key": "use"}
+                url = f"http://{at}/v1/requests/{made.id}/consume"
+
+                async def consume() -> int:
+                    async with ClientSession(headers=headers) as client, client.post(url) as answer:
+                        return answer.status
+
+                again = asyncio.ensure_future(consume())
+                await asyncio.wait([again], timeout=0.3)
+                assert not again.done()
+                if goes_on:
+                    here.hub._lease._valid_until = now() + 60
+                else:
+                    here.hub._lease.end()
+                assert await asyncio.wait_for(again, 5) == (200 if goes_on else 503)

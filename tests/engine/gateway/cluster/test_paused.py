@@ -27,13 +27,7 @@ from interlock.engine.sessions.config import SessionConfig
 from interlock.rules import compile_rules
 
 from ...support.external_agent import opened
-from .support.hubs import RULES, becomes
-
-
-async def renews_no_more(hub: SharedHub) -> None:
-    """Stop the thread that renews a server's lease, as a pause of the process would."""
-    hub._lease._stop.set()
-    await asyncio.to_thread(hub._lease._thread.join)
+from .support.hubs import RULES, becomes, renews_no_more
 
 
 class TestCall:

@@ -55,10 +55,15 @@ def transition(hosted: HostedSession, step: StepRecord) -> Transition:
     return next(each for each in net.transitions if each.name == step.transition)
 
 
-async def silent(hub: SharedHub, location: PostgresLocation) -> None:
-    """Stop a server's lease renewal and expire its lease, as if the server were dead or paused."""
+async def renews_no_more(hub: SharedHub) -> None:
+    """Stop the thread that renews a server's lease, as a pause of the process would."""
     hub._lease._stop.set()
     await asyncio.to_thread(hub._lease._thread.join)
+
+
+async def silent(hub: SharedHub, location: PostgresLocation) -> None:
+    """Stop a server's lease renewal and expire its lease, as if the server were dead or paused."""
+    await renews_no_more(hub)
     hub._lease._valid_until = 0.0
     with reading(location) as connection:
         connection.execute("UPDATE server SET ended = 1 WHERE id = ?", (hub._lease.id,))
