@@ -602,12 +602,16 @@ class _Successor:
     async def _resume(self, session: str) -> None:
         try:
             await self._starter.resume(session, by=SUCCESSOR)
+            rests = (await self._hub.session(session)).status == "idle"
         except JournalDisturbed:
             return  # another server goes on with it
         except Exception as error:
             _complain(f"session '{session}' of a server that ended does not continue here: {error}")
         else:
-            _complain(f"session '{session}' of a server that ended continues here")
+            goes_on = (
+                "is here now, and waits for a message: nothing was open" if rests else "continues here"
+            )
+            _complain(f"session '{session}' of a server that ended {goes_on}")
         await self._hub.continued(session)
 
 

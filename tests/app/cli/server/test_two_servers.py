@@ -118,6 +118,58 @@ class TestTwoServers:
             await client.close()
 
 
+AGENTS = """
+from interlock.engine.agents import Agent, C, ScriptedModel, T, tool
+
+@tool
+async def deploy() -> str:
+    \"\"\"Deploy.\"\"\"
+    return "deployed"
+
+def make(*script):
+    return Agent(ScriptedModel([*script], name="m"), name="bot", tools=[deploy])
+
+def asks():
+    return make(C(d1=("deploy", {})), T("done"))
+
+def rests():
+    return make(T("done"))
+"""
+
+
+class TestHostedAgents:
+    @pytest.mark.slow
+    @pytest.mark.timeout(180)
+    async def test_that_wait_for_a_message_are_named(
+        self, tmp_path: Path, shared: dict[str, str]
+    ) -> None:
+        """What was asked is asked again; an agent with nothing open waits until somebody speaks to it."""
+        (tmp_path / "team.py").write_text(AGENTS)
+        async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
+            async with one.console() as console:
+                spec = {"import_from": [str(tmp_path)], "task": "go"}
+                asks = await console.start({"agent": "team:asks", **spec})
+                rests = await console.start({"agent": "team:rests", **spec})
+                [first] = await until(console.approvals)
+
+                async def is_idle() -> bool:
+                    return (await console.session(rests)).status == "idle"
+
+                await until(is_idle)
+            one.process.send_signal(signal.SIGKILL)
+            async with two.console() as console:
+                await asked_again(console, first.id)
+
+                async def resumed() -> bool:
+                    here = [each.id for each in await console.sessions() if each.status == "idle"]
+                    return rests in here and console.server_of(rests) is None
+
+                await until(resumed)
+            _, said = await two.ended()
+            assert f"'{asks}' of a server that ended continues here" in said
+            assert f"'{rests}' of a server that ended is here now, and waits for a message" in said
+
+
 class TestServerThatEnds:
     @pytest.mark.slow
     @pytest.mark.timeout(180)
