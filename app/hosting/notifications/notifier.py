@@ -441,7 +441,8 @@ class Notifier:
         way = self._current(way)
         now, endings = self._clocks.now(), dict(channel.endings)
         by_request, waiting = dict(channel.waiting), list[tuple[ApprovalState, Address | None]]()
-        for request in await self._hub.approvals() if await self._is_held() else ():
+        requests = await self._hub.approvals() if await self._is_held() else ()
+        for request in requests:
             if request.id in by_request and (request.fuse is None or by_request[request.id] is not None):
                 waiting.append((request, by_request[request.id]))
         if waiting or endings:

@@ -175,7 +175,7 @@ class TestOtherServer:
 
 class TestTakenOver:
     async def test_what_waits_waits_again(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
-        """When its server ends, a request moves to another server, which asks its operators again."""
+        """A request moves to another server once its own ends; that server asks its operators again."""
         async with server(postgresql, tokens) as there:
             async with server(postgresql, tokens) as here:
                 made, used = await here.create("one"), await here.create("two")

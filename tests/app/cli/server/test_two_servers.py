@@ -143,7 +143,7 @@ class TestHostedAgents:
     async def test_that_wait_for_a_message_are_named(
         self, tmp_path: Path, shared: dict[str, str]
     ) -> None:
-        """What was asked is asked again; an agent with nothing open waits until somebody speaks to it."""
+        """An open request is asked again. An agent with nothing open waits for a message."""
         (tmp_path / "team.py").write_text(AGENTS)
         async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
             async with one.console() as console:

@@ -120,7 +120,7 @@ class TestNarrow:
 
     @pytest.mark.slow
     async def test_counts_are_not_broken(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        """What if: at 80 columns the sums wrap between two of them."""
+        """The sums of the what-if screen wrap between two of them at 80 columns."""
         monkeypatch.chdir(tmp_path)
         async with showing(BY_NAME["judged"], tmp_path, (80, 24)) as on:
             text = on.painted()

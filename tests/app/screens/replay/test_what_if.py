@@ -1,4 +1,4 @@
-"""What if: other nets from an event on, and the verdicts that they would have given."""
+"""The what-if screen: other nets from an event on, and the verdicts that they would have given."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ async def begins_once_held(hub: SharedHub, begun: list[str], *, goes_on: bool) -
 
 @pytest.mark.parametrize("goes_on", [True, False], ids=["held again", "taken over"])
 class TestHosted:
-    """What a server runs itself, where it was paused after that had been allowed."""
+    """Tools and steps of a server that is paused after they were allowed."""
 
     async def test_no_tool_begins(self, two: tuple[SharedHub, SharedHub], goes_on: bool) -> None:
         """A hook may take its time after the gate has allowed a call."""
