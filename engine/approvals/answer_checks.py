@@ -57,10 +57,7 @@ class AnswerChecks:
             problem = self._ungrantable(open_request, approval, answer, grant, by)
         if problem is None and answer.approved:
             problem = self._unfit_input(open_request, answer)
-        if problem is None and credential and not credential.in_force(credential.token, "decide"):
-            problem = f"The token of {by} is no longer in force"
-        needed = _needed(answer)
-        return problem or self._table.tokens.overstepped(by, credential, needed)
+        return problem or self._table.tokens.overstepped(by, credential, _needed(answer))
 
     def _unfit_input(self, open_request: OpenRequest, answer: OperatorAnswer) -> str | None:
         """Return why an approval's edited input cannot be accepted; `None` if it can, or without one."""

@@ -158,6 +158,4 @@ class PasskeyApi(OperatorActions):
     def _overstepped(self, by: str, credential: Credential | None) -> str | None:
         if not by.strip():
             return NOBODY
-        if credential is not None and not credential.in_force(credential.token, "decide"):
-            return f"the token of {by} is no longer in force"
         return self._live.tokens.overstepped(by.strip(), credential, "decide")
