@@ -21,7 +21,7 @@ require human-approval before unclear
 class TestConstraints:
     """G-73: the needs of each tool, the remaining uses, and what is never allowed."""
 
-    async def test_follow_the_nets(self) -> None:
+    async def test_one_sentence_per_rule_from_present_state(self) -> None:
         """G-73: one sentence per rule, from the present state of the nets."""
         guard = manager(RULES)
         assert guard.constraints() == (
@@ -60,7 +60,7 @@ class TestConstraints:
         await guard.handle_tool_call(call("x"))
         assert guard.constraints() == ("x is not available now (once).", "z needs human approval.")
 
-    def test_beside_the_four_parts(self) -> None:
+    def test_prompt_has_nets_and_rules(self) -> None:
         """G-24, G-73: a session's prompt has nets and rules; a gate without rules adds none."""
         prompt = gate("block rm").wrap_tools({"ls": len}).system_prompt()
         assert prompt.startswith("## Active Petri Nets (composed)\n### block-rm\n")

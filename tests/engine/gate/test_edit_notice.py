@@ -37,7 +37,7 @@ class TestSentence:
         """Section 1: fields are named and values are JSON, so that 1, 1.0 and true differ."""
         assert describe_edit(before, after) == said
 
-    def test_of_a_long_value_only_what_differs(self) -> None:
+    def test_long_value_shows_only_the_change(self) -> None:
         """For a long value, only the change and a little around it are shown."""
         script = "".join(f"echo {n}\n" for n in range(500))
         said = describe_edit({"c": script}, {"c": script.replace("echo 250\n", "echo two\n")})
@@ -48,7 +48,7 @@ class TestSentence:
 
     @pytest.mark.slow
     @given(before=INPUTS, after=INPUTS)
-    def test_it_stays_short(self, before: dict, after: dict) -> None:
+    def test_notice_stays_short(self, before: dict, after: dict) -> None:
         """For any edit, the notice is short."""
         said = describe_edit(before, after)
         assert said is None or len(said) < 40 + len(before | after) * 520
@@ -75,20 +75,20 @@ class TestTold:
         self.results = bodies(hub, session, CallResult)
         return prompt(agent, 1)
 
-    async def test_before_the_output(self, hub: Hub) -> None:
+    async def test_result_begins_with_the_edit(self, hub: Hub) -> None:
         """Section 1: the edited call runs, and its result begins with the edit."""
         read = await self.run(hub, "require human-approval before deploy", {"env": "staging"})
         told = 'A person changed env from "prod" to "staging" before it ran.'
         assert read[-1] == f"tool: {told}\ndeploy staging ok"
         assert [r.output for r in self.results] == ["deploy staging ok"]
 
-    async def test_not_when_nothing_was_changed(self, hub: Hub) -> None:
+    async def test_no_notice_without_a_change(self, hub: Hub) -> None:
         """An approval without an edit adds no notice; an edit without a change is refused."""
         rules = "require human-approval before deploy"
         read = await self.run(hub, rules, {"env": "prod"}, refused=True)
         assert read[-1] == "tool: deploy prod ok"
 
-    async def test_of_a_call_that_is_blocked_as_edited(self, hub: Hub) -> None:
+    async def test_notice_precedes_reason_of_blocked_edit(self, hub: Hub) -> None:
         """If another rule blocks the edited call, the notice precedes the reason."""
         rules = 'require human-approval before deploy\nblock deploy when input.env = "moon"'
         read = await self.run(hub, rules, {"env": "moon"})

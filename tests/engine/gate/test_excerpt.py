@@ -27,7 +27,7 @@ class TestExcerpt:
             "kubectl -n prod delete pod",
         ],
     )
-    def test_as_written(self, text: str) -> None:
+    def test_ordinary_command_is_quoted_unchanged(self, text: str) -> None:
         """G-18: an ordinary command is quoted as it is."""
         assert excerpt(text) == text
 
@@ -47,20 +47,20 @@ class TestExcerpt:
             (f'psql "password={SECRET} host=x"', 'psql "password=…'),
         ],
     )
-    def test_secrets(self, text: str, expected: str) -> None:
+    def test_secrets_are_omitted(self, text: str, expected: str) -> None:
         """G-18: text after a secret's name or option, or that looks random, is omitted."""
         shown = excerpt(text)
         assert SECRET not in shown
         assert shown == expected or expected.split("=…", maxsplit=1)[0] in shown
 
-    def test_is_cut_between_words(self) -> None:
+    def test_long_text_is_cut_between_words(self) -> None:
         """G-18: a long text ends after a whole word, because masking does not know parts of words."""
         shown = excerpt(f"rm {'name ' * 40}")
         assert shown == f"rm {'name ' * 15}…"
         assert excerpt("a" * 200) == "…"
 
     @given(st.text(max_size=300))
-    def test_any_text(self, text: str) -> None:
+    def test_any_excerpt_is_one_short_printable_line(self, text: str) -> None:
         """G-18: for any text, the excerpt is one printable line of at most 80 characters."""
         shown = excerpt(text)
         assert len(shown) <= MOST

@@ -36,7 +36,7 @@ RULES = "require lint before test\nrequire test before deploy\nrequire human-app
 class TestVerdicts:
     """The verdict, marking and rule of each net."""
 
-    def test_every_net(self) -> None:
+    def test_one_entry_per_active_net(self) -> None:
         """G-10, G-60: one entry per active net, in order, with its rule's file and line."""
         explained = manager(RULES).explain(call("test"))
         assert [(n.net, n.verdict.kind, n.marking, n.where) for n in explained.nets] == [
@@ -60,7 +60,7 @@ class TestVerdicts:
         assert explained.names == ("deploy", "bash")
         assert str(explained.way) == "test → deploy"
 
-    def test_pure(self) -> None:
+    def test_explaining_changes_nothing(self) -> None:
         """Explaining makes no request and moves nothing."""
         gate = manager(RULES)
         before = everything(gate)
@@ -79,7 +79,7 @@ class TestVerdicts:
 class TestWay:
     """The calls that would have to happen first."""
 
-    async def test_from_here(self) -> None:
+    async def test_way_starts_from_present_markings(self) -> None:
         """The way starts from the present markings, and approvals are marked."""
         gate = manager(RULES)
         assert way(gate, "deploy") == "lint → test → deploy (approval)"
@@ -89,19 +89,19 @@ class TestWay:
         assert gate.explain(call("deploy")).outcome == "ask"
         assert way(gate, "deploy") == "deploy (approval)"
 
-    async def test_spent(self) -> None:
+    async def test_spent_limit_is_refilled_or_never(self) -> None:
         """A spent limit is refilled by its own tool, or never."""
         gate = manager("limit a to 1 per session\nlimit b to 1 per c\nrequire d before c")
         await done(gate, "a", "b")
         assert gate.explain(call("a")).way == Never(("limit-a-1",))
         assert way(gate, "b") == "d → c → b"
 
-    def test_together(self) -> None:
+    def test_all_forbidding_nets_are_named(self) -> None:
         """All nets that together forbid a call are named."""
         gate = manager("require a before b\nrequire b before a\nlimit z to 2 per session")
         assert gate.explain(call("a")).way == Never(("require-a-before-b", "require-b-before-a"))
 
-    def test_failing_callback(self) -> None:
+    def test_failing_mapper_leaves_way_unknown(self) -> None:
         """G-59: if a mapper raises, the call is blocked and the way is unknown."""
 
         def broken(_: object) -> str:
@@ -114,7 +114,7 @@ class TestWay:
         assert explained.outcome == "block"
         assert explained.way == Unknown()
 
-    def test_a_failing_call_may_be_the_way(self) -> None:
+    def test_failing_call_may_be_part_of_the_way(self) -> None:
         """In hand-built nets a failing call may be part of the way; it is marked."""
         gate = create_gate_manager(
             [
@@ -160,7 +160,9 @@ class TestLaw:
         st.sampled_from("abcd"),
     )
     @settings(max_examples=examples(80), deadline=None)
-    def test_the_way_works(self, lines: list[str], history: list[tuple[str, bool]], goal: str) -> None:
+    def test_following_the_way_allows_the_call(
+        self, lines: list[str], history: list[tuple[str, bool]], goal: str
+    ) -> None:
         """Following the way allows the call; with `Never`, none of the tried histories allows it."""
 
         async def check() -> None:

@@ -28,7 +28,7 @@ def explaining(rules: str = RULES) -> GateManager:
 
 
 class TestReason:
-    async def test_names_the_way(self) -> None:
+    async def test_names_the_calls_that_unlock(self) -> None:
         """G-18: the exact reason is followed by the calls that lead there, with approvals marked."""
         decision = await explaining().handle_tool_call(call("deploy"))
         assert decision.reason == (
@@ -36,7 +36,7 @@ class TestReason:
             "To get there: lint → test → deploy (approval)."
         )
 
-    async def test_says_when_there_is_none(self) -> None:
+    async def test_permanently_spent_limit_is_named(self) -> None:
         """A limit that is permanently used up is named as what forbids the call."""
         gate = explaining()
         assert not (await gate.handle_tool_call(call("push"))).block
@@ -46,12 +46,12 @@ class TestReason:
             "No sequence of calls leads there (limit-push-1)."
         )
 
-    async def test_adds_nothing_to_a_block_rule(self) -> None:
+    async def test_block_rule_reason_is_unchanged(self) -> None:
         """G-18: the reason of a block rule already says that no call helps."""
         decision = await explaining().handle_tool_call(call("rm"))
         assert decision.reason == "rm is blocked and cannot be called."
 
-    async def test_adds_nothing_to_a_persons_no(self) -> None:
+    async def test_denial_reason_is_unchanged(self) -> None:
         """G-13: if no net blocks, only the operator's denial or the missing approval is given."""
         gate = explaining("require human-approval before deploy")
         refused = await gate.handle_tool_call(call("deploy"), Operator(False).context)
@@ -59,7 +59,7 @@ class TestReason:
         unasked = await gate.handle_tool_call(call("deploy", "2"))
         assert unasked.reason == "deploy requires human approval."
 
-    async def test_adds_nothing_to_a_validator(self) -> None:
+    async def test_validator_reason_is_unchanged(self) -> None:
         """G-14: a validator's reason stays as it is."""
         gate = create_gate_manager(
             [net("n", tool("x"), validate_tool_call=lambda *_: Rejection("not today"))],
@@ -67,7 +67,7 @@ class TestReason:
         )
         assert (await gate.handle_tool_call(call("x"))).reason == "not today"
 
-    async def test_holds_after_an_answer_too(self) -> None:
+    async def test_block_after_an_answer_is_explained(self) -> None:
         """G-58: a net that blocks only after the approver's answer is explained as well."""
         gate = explaining("require human-approval before deploy\nrequire test before deploy")
         gate.remove_net("require-test-before-deploy")
@@ -80,7 +80,7 @@ class TestReason:
         assert decision.reason is not None
         assert decision.reason.endswith("To get there: test → deploy (approval).")
 
-    async def test_what_breaks_the_explanation_leaves_the_block(self) -> None:
+    async def test_failing_explanation_keeps_the_block(self) -> None:
         """G-59: if the explanation fails, the net still blocks with its own reason."""
         calls = 0
 
@@ -98,7 +98,7 @@ class TestReason:
         assert decision.block
         assert decision.reason == "Tool 'x' is not available in the current state."
 
-    async def test_is_what_is_recorded(self) -> None:
+    async def test_recorded_reason_is_the_models(self) -> None:
         """G-60: the record has the same reason as the model."""
         recorded: list[str | None] = []
 
@@ -112,7 +112,7 @@ class TestReason:
         assert recorded == [decision.reason]
         assert str(decision.reason).endswith("To get there: lint → test.")
 
-    async def test_changes_nothing_else(self) -> None:
+    async def test_explaining_moves_no_net(self) -> None:
         """Explaining moves no net, and the named way works afterwards."""
         gate = explaining()
         await gate.handle_tool_call(call("deploy"))
@@ -123,7 +123,7 @@ class TestReason:
 
 
 class TestWrapped:
-    def test_a_wrapped_tools_error_carries_it(self) -> None:
+    def test_error_of_blocked_tool_names_the_calls(self) -> None:
         """G-30: the error of a blocked tool names the calls that lead to it."""
         gate = create_gate(compile_rules(RULES).nets, explain_blocks=True)
         session = gate.wrap_tools({"test": lambda: "ok"})

@@ -109,7 +109,7 @@ class TestFailingCallbacks:
         assert await reason(gate, "x") == "x is blocked and cannot be called."
         assert await reason(gate, "y") is None
 
-    async def test_what_raises_is_logged(self, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_failures_are_logged_with_their_cause(self, caplog: pytest.LogCaptureFixture) -> None:
         """G-59: a deferred hook and an on_decision that raise are logged with their cause."""
 
         def explode(*_: object) -> None:
@@ -127,7 +127,7 @@ class TestFailingCallbacks:
         ]
         assert [record.exc_info[0] for record in caplog.records if record.exc_info] == [OSError] * 2
 
-    async def test_any_net_of_many(self) -> None:
+    async def test_failing_mapper_blocks_what_other_nets_allow(self) -> None:
         """G-59: a mapper that raises blocks a call that other nets allow, and moves none."""
 
         def explode(_: ToolCall) -> str:

@@ -21,7 +21,7 @@ async def outcome(manager: GateManager, **value: object) -> str:
 
 
 class TestManager:
-    async def test_values_that_were_said_pass(self) -> None:
+    async def test_values_from_messages_pass(self) -> None:
         manager = gate()
         assert manager.sources == {"user", "get_contacts"}
         manager.hear("user", "write to ada")
@@ -32,7 +32,7 @@ class TestManager:
         ]
         assert found == ["allow", "allow", "block", "allow", "block"]
 
-    async def test_what_cannot_be_told_is_closed(self) -> None:
+    async def test_missing_or_mistyped_field_is_blocked(self) -> None:
         """A call without the field, or with another type in it, is blocked."""
         manager = gate()
         manager.hear("user", "ada 5 true")
@@ -42,13 +42,13 @@ class TestManager:
         [verdict] = manager.classify(ToolCall("c", "send", {}))
         assert "no input.to" in (verdict.note or "")
 
-    async def test_a_surroundings_change_forgets_nothing(self) -> None:
+    async def test_changed_surroundings_keep_known_texts(self) -> None:
         manager = gate()
         manager.hear("user", "ada")
         manager.surroundings = type(manager.surroundings)(workdir="/srv")
         assert await outcome(manager, to="ada") == "allow"
 
-    async def test_new_rules_do_not_know_what_was_said_before(self) -> None:
+    async def test_new_source_does_not_know_earlier_texts(self) -> None:
         """A source that no rule named before is unknown until all texts are heard again."""
         manager = gate("block x")
         manager.hear("user", "ada")
@@ -60,7 +60,7 @@ class TestManager:
         manager.hear_again([("user", "ada"), ("read_web", "eve")])
         assert [await outcome(manager, to=to) for to in ("ada", "eve")] == ["allow", "block"]
 
-    async def test_a_replay_hears_in_its_order(self) -> None:
+    async def test_replay_counts_texts_in_order(self) -> None:
         """In a replay, a value that came after a call does not count for that call."""
         manager = gate("require send before deploy when input.to not from get_contacts")
         manager.replay(
@@ -91,7 +91,7 @@ class TestWrappedTools:
 
         return {"get_contacts": get_contacts, "read_web": read_web, "send": send}
 
-    async def test_results_are_heard(self) -> None:
+    async def test_values_from_results_count(self) -> None:
         session = create_gate(compile_rules(RULES).nets).wrap_tools(self.tools())
         session.hear("tell ada")
         await session.call("get_contacts")
@@ -129,7 +129,7 @@ class TestWrappedTools:
         ],
         ids=["openai", "vercel"],
     )  # fmt: skip
-    async def test_messages_are_heard(self, messages: list[object]) -> None:
+    async def test_values_from_messages_count(self, messages: list[object]) -> None:
         session = create_gate(compile_rules(RULES).nets).wrap_tools(self.tools(), messages=messages)
         found = [await outcome(session.manager, to=to) for to in ("ada", "bob", "eve")]
         assert found == ["allow", "allow", "block"]

@@ -57,7 +57,7 @@ class TestLaws:
 
     @given(histories)
     @settings(max_examples=examples(60), deadline=None)
-    def test_the_gate_holds(self, history: list[Any]) -> None:
+    def test_blocks_and_limits_always_hold(self, history: list[Any]) -> None:
         """G-11, G-15: a blocked call changes nothing, no limit is overspent, and `block` always holds."""
 
         async def check() -> None:
@@ -80,7 +80,7 @@ class TestLaws:
 
     @given(histories)
     @settings(max_examples=examples(30), deadline=None)
-    def test_classify_foretells(self, history: list[Any]) -> None:
+    def test_classify_predicts_blocks(self, history: list[Any]) -> None:
         """G-10, G-11: a call that classify calls blocked is blocked, with the first such net's reason."""
 
         async def check() -> None:
@@ -101,7 +101,7 @@ class TestLaws:
 
     @given(histories)
     @settings(max_examples=examples(30), deadline=None)
-    def test_restored_is_the_same(self, history: list[Any]) -> None:
+    def test_restored_gate_continues_identically(self, history: list[Any]) -> None:
         """G-63: a gate restored from another's state continues exactly like that one."""
 
         async def check() -> None:
@@ -128,7 +128,7 @@ class TestLaws:
 
     @given(st.lists(st.sampled_from(["ok", "reject", "raise", "junk"]), min_size=1, max_size=6))
     @settings(max_examples=examples(60), deadline=None)
-    def test_callbacks_never_open(self, behaviours: list[str]) -> None:
+    def test_callbacks_never_allow_a_blocked_call(self, behaviours: list[str]) -> None:
         """G-59: a call passes only if every net's validator agrees; otherwise all `meta` is restored."""
 
         def validator(behaviour: str) -> Any:

@@ -452,7 +452,7 @@ class TestLaws:
 
     @given(st.integers(0, 2**32))
     @settings(max_examples=examples(120), deadline=None)
-    def test_as_the_model(self, seed: int) -> None:
+    def test_gate_agrees_with_the_model(self, seed: int) -> None:
         """G-13, G-15, G-43, G-55, G-67: a call is allowed if and only if the model justifies it; tokens
         are conserved, and no window has more calls than its limit."""
         random = Random(seed)

@@ -62,12 +62,12 @@ class TestStatic:
         assert [active.name for active in gate.get_active_nets()] == ["block-x"] * 3
 
     @pytest.mark.parametrize("nets", [["block x"], [None], "block x", 3])
-    def test_only_nets(self, nets: Any) -> None:
+    def test_value_that_is_no_net_is_refused(self, nets: Any) -> None:
         """A value that is no net is refused at once."""
         with pytest.raises((NetError, TypeError)):
             create_gate_manager(nets)
 
-    def test_dicts_for_nets(self) -> None:
+    def test_dict_for_a_net_is_refused(self) -> None:
         """G-3: a net written as a dict is refused, and the error says what is expected."""
         made: Any = {"name": "n", "places": ["p"]}
         with pytest.raises(
@@ -83,7 +83,7 @@ class TestStatic:
         with pytest.raises(NetError, match="needs a registry"):
             create_gate_manager([], active=[])
 
-    def test_one_of_both(self) -> None:
+    def test_exactly_one_of_list_and_registry(self) -> None:
         """Exactly one of a list and a registry must be given."""
         for arguments in ({}, {"nets": [], "registry": {}}):
             with pytest.raises(NetError, match="either a list of nets or a registry"):
@@ -98,7 +98,7 @@ class TestRegistry:
         assert registry("block x\nblock y").active == ("block-x", "block-y")
         assert create_gate_manager(compile_rules("block x").registry).is_dynamic
 
-    def test_as_one_argument(self) -> None:
+    def test_registry_and_active_in_one_mapping(self) -> None:
         """G-21: a registry and its active keys can be given in one mapping; `active` is optional."""
         nets = compile_rules("block x\nblock y").registry
         assert create_gate_manager({"registry": nets, "active": ["block-y"]}).active == ("block-y",)
@@ -136,7 +136,7 @@ class TestRegistry:
         with pytest.raises(NetError, match=r"Unknown nets in active: 'blok-x'\. Available: block-x"):
             registry("block x", active=["blok-x"])
 
-    def test_messages(self) -> None:
+    def test_each_change_has_its_own_message(self) -> None:
         """G-21: each change has its own message."""
         gate = registry("block x\nblock y", active=["block-x"])
         changes: list[tuple[Callable[[str], Any], str, bool, str]] = [
@@ -155,7 +155,7 @@ class TestRegistry:
             toggled = change(name)
             assert (toggled.ok, toggled.message) == (ok, message)
 
-    async def test_order_is_of_activation(self) -> None:
+    async def test_nets_are_in_order_of_activation(self) -> None:
         """G-22: a net that is switched on again goes last, and so does its reason."""
         gate = registry("block x\nrequire a before x")
         assert await reason(gate, "x") == "x is blocked and cannot be called."
@@ -190,7 +190,7 @@ class TestRegistry:
 class TestPrompt:
     """G-24: the system prompt for the model."""
 
-    def test_prompt(self) -> None:
+    def test_one_section_per_active_net(self) -> None:
         """G-24: one section per active net, with a blank line between."""
         gate = create_gate_manager(
             [net("files", tool("write"), tool("edit"), free_tools=["ls", "cat"]), net("none")]
@@ -202,7 +202,7 @@ class TestPrompt:
             "### none\nAvailable gated tools: none\nFree tools: \nState: p:1"
         )
 
-    async def test_follows_the_session(self) -> None:
+    async def test_shows_active_nets_with_present_marking(self) -> None:
         """G-24: active nets in the order of activation, with their present marking and enabled tools."""
         gate = registry("require lint before test\nlimit test to 2 per session\nblock rm")
         await succeed(gate, "lint")
@@ -217,7 +217,7 @@ class TestPrompt:
             "State: gate:1"
         )
 
-    def test_names_nets_as_they_are_called(self) -> None:
+    def test_shows_nets_by_name(self) -> None:
         """G-24, G-43: nets are shown by name; without nets only the title remains."""
         shown = manager("block x\nblock x").format_system_prompt()
         assert shown.count("### block-x\n") == 2
@@ -227,7 +227,7 @@ class TestPrompt:
 class TestOnDecision:
     """G-23: a listener for every decision."""
 
-    async def test_once_a_call(self) -> None:
+    async def test_called_once_per_call(self) -> None:
         """G-23: on_decision is called once per call, with the decision of enforce mode."""
         heard: list[tuple[str, str, str | None]] = []
         gate = manager(
@@ -253,7 +253,7 @@ class TestOnDecision:
         decision = await gate.handle_tool_call(call("x"))
         assert (decision.block, heard[0].block, heard[0].outcome) == (False, True, "block")
 
-    async def test_awaited(self) -> None:
+    async def test_async_listener_is_awaited(self) -> None:
         """G-23: an async listener is awaited before the decision is returned; its errors are logged."""
         heard: list[str] = []
 
@@ -266,7 +266,7 @@ class TestOnDecision:
         assert (await gate.handle_tool_call(call("y"))).outcome == "allow"
         assert heard == ["allow"]
 
-    async def test_cancelled_while_listening(self) -> None:
+    async def test_call_cancelled_during_listener_uses_no_token(self) -> None:
         """G-23: a call that is cancelled during an async listener uses no token."""
 
         async def listen(*_: object) -> None:
@@ -280,7 +280,7 @@ class TestOnDecision:
             await task
         assert markings(gate)["limit-x-1"]["budget"] == 1
 
-    def test_in_a_synchronous_call(self, caplog: pytest.LogCaptureFixture) -> None:
+    def test_listener_in_a_synchronous_call(self, caplog: pytest.LogCaptureFixture) -> None:
         """G-23: in a synchronous call, a listener that would wait is run up to there; the tool runs."""
         heard: list[str] = []
 
@@ -293,7 +293,7 @@ class TestOnDecision:
         assert heard == ["allow"]
         assert "on_decision failed" in caplog.text
 
-    async def test_once_however_long_it_takes(self) -> None:
+    async def test_call_with_several_requests_is_announced_once(self) -> None:
         """G-23: a call with two requests and an edit is announced once, when it is decided."""
         heard: list[tuple[dict[str, object], str]] = []
         operator = Operator(ApprovalAnswer(approved=True, input={"n": 2}), True)
@@ -327,7 +327,7 @@ class TestShadow:
         assert (decision.outcome, decision.block, decision.mode) == ("block", False, "shadow")
         assert (decision.net, decision.reason) == ("block-x", "x is blocked and cannot be called.")
 
-    async def test_never_asks(self) -> None:
+    async def test_outcome_is_ask_without_a_request(self) -> None:
         """G-57: the outcome is `ask` if enforce mode would ask; the manual transition fires anyway."""
         operator = Operator()
         once = Transition("t", ["p"], [], ["x"], type="manual")
@@ -337,13 +337,13 @@ class TestShadow:
         assert [step.transition.name for step in decision.steps] == ["t"]
         assert markings(gate) == {"n": {"p": 0}}
 
-    async def test_nobody_to_ask(self) -> None:
+    async def test_outcome_is_block_without_an_approver(self) -> None:
         """G-13, G-57: if enforce mode would block for lack of an approver, the outcome is `block`."""
         gate = manager("require human-approval before x", mode="shadow")
         decision = await gate.handle_tool_call(call("x"))
         assert (decision.outcome, decision.reason) == ("block", "x requires human approval.")
 
-    async def test_blocked_moves_nothing(self) -> None:
+    async def test_blocked_call_moves_nothing(self) -> None:
         """G-57: a blocked call moves no net, and its result unlocks nothing."""
         gate = manager("block x\nlimit x to 2 per session\nrequire x before y", mode="shadow")
         decision = await gate.handle_tool_call(call("x"))
@@ -352,7 +352,7 @@ class TestShadow:
         gate.handle_tool_result(result("x"))
         assert (await gate.handle_tool_call(call("y", "2"))).outcome == "block"
 
-    async def test_chain(self) -> None:
+    async def test_call_after_a_blocked_one_stays_blocked(self) -> None:
         """G-57: a call that a blocked call would have unlocked stays blocked, as in enforce mode."""
         rules = "require lint before test\nrequire test before deploy"
         for mode in ("enforce", "shadow"):
@@ -362,14 +362,14 @@ class TestShadow:
             outcomes.append((await gate.handle_tool_call(call("deploy", "2"))).outcome)
             assert outcomes == ["block", "block"], mode
 
-    async def test_approved_in_shadow_unlocks(self) -> None:
+    async def test_call_with_outcome_ask_unlocks(self) -> None:
         """G-57: a call with outcome `ask` counts as approved, and its result unlocks."""
         gate = manager("require human-approval before x\nrequire x before y", mode="shadow")
         assert (await gate.handle_tool_call(call("x"), Operator().context)).outcome == "ask"
         gate.handle_tool_result(result("x"))
         assert (await gate.handle_tool_call(call("y", "2"))).outcome == "allow"
 
-    async def test_rejecting_validator(self) -> None:
+    async def test_rejecting_validator_moves_no_net(self) -> None:
         """G-57: if one net's validator rejects, no net moves and every `meta` is restored."""
         gate = create_gate_manager(
             [
@@ -406,7 +406,7 @@ class TestShadow:
 class TestRestore:
     """Restoring a gate to the state of a record."""
 
-    async def test_everything_comes_back(self) -> None:
+    async def test_restores_the_complete_state(self) -> None:
         """G-63: `restore` sets markings, pending calls, active nets and mode."""
         rules = "require a before b\nlimit c to 3 per session\nblock d"
         first = registry(rules)

@@ -18,7 +18,7 @@ def named(*names: str) -> CallNames:
 class TestManyNames:
     """G-50: a call has a set of names."""
 
-    async def test_own_name_counts(self) -> None:
+    async def test_mapped_name_does_not_hide_own_name(self) -> None:
         """G-50: a mapped name does not hide the tool's own name."""
         gate = manager("map bash.command rm as delete\nblock bash")
         assert await reason(gate, "bash", command="rm x") == "bash is blocked and cannot be called."
@@ -29,14 +29,14 @@ class TestManyNames:
         expected = "delete is blocked and cannot be called."
         assert await reason(gate, "bash", command="cp a b && rm b") == expected
 
-    async def test_most_specific_block_speaks(self) -> None:
+    async def test_block_reason_has_most_specific_name(self) -> None:
         """G-50: if one net blocks several names of a call, its reason has the most specific one."""
         shut = Transition("never", ["q"], [], ["rm", "bash"])
         made = net("n", shut, marking={"q": 0}, call_names=named("rm", "bash"))
         expected = "Tool 'rm' is not available in the current state."
         assert await reason(create_gate_manager([made]), "bash") == expected
 
-    async def test_each_net_and_name_is_pending(self) -> None:
+    async def test_pending_entry_per_net_and_name(self) -> None:
         """G-50: pending entries are made once per net and name."""
         gate = manager(
             "map bash.command lint as lint\nrequire lint before test\nrequire bash before lint"
@@ -50,7 +50,7 @@ class TestManyNames:
             ("require-bash-before-lint", "do-bash", "bash"),
         ]
 
-    async def test_asked_once_a_name(self) -> None:
+    async def test_one_request_per_gated_name(self) -> None:
         """G-50: a hand-built net that gates two names of a call asks for each."""
         operator = Operator()
         gate = create_gate_manager(
@@ -78,7 +78,7 @@ class TestManyNames:
         assert decision.reason == "Tool 'cp' is not available in the current state."
         assert markings(gate) == {"n": {"budget": 1}}
 
-    async def test_two_names_spend_two(self) -> None:
+    async def test_two_names_fire_two_tokens(self) -> None:
         """G-50: if there are tokens for both names, both fire."""
         spend = Transition("spend", ["budget"], [], ["rm", "cp"])
         gate = create_gate_manager(

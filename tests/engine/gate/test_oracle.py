@@ -271,7 +271,7 @@ class TestOracle:
     @pytest.mark.slow
     @given(st.randoms(use_true_random=True))
     @settings(max_examples=examples(100, usual=12), deadline=None)
-    def test_hand_built_nets(self, random: Random) -> None:
+    def test_hand_built_nets_agree(self, random: Random) -> None:
         """G-10 … G-17, G-20 … G-23, G-25, G-50, G-53, G-57 … G-59: all kinds of transitions, failing
         callbacks, and events during a request."""
         for _ in range(20):
@@ -280,12 +280,12 @@ class TestOracle:
     @pytest.mark.slow
     @given(st.randoms(use_true_random=True))
     @settings(max_examples=examples(100, usual=12), deadline=None)
-    def test_rules(self, random: Random) -> None:
+    def test_rules_agree_with_exact_reasons(self, random: Random) -> None:
         """G-18, G-43, G-50, G-54, G-55: rules with maps and duplicates, with their exact reasons."""
         for _ in range(15):
             agree(compiled, random)
 
-    def test_keys(self) -> None:
+    def test_both_sides_use_the_same_keys(self) -> None:
         """G-43: both sides use the same keys."""
         for seed in range(100):
             twice = compiled(Random(seed))

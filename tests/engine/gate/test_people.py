@@ -27,7 +27,7 @@ from .support.ruled import Asker, approval, at, block, gate_of, granting, is_, n
 class TestSeveralPeople:
     """A rule for N people needs N different names."""
 
-    async def test_all_tokens_at_once(self) -> None:
+    async def test_all_approvals_fire_at_once(self) -> None:
         """G-15: N approvals fire N times and then the call; no approval token remains."""
         decide = Asker(gate_of(approval(people=3)))
         decision = await decide("deploy", yes("ada", others=("grace", "mary")))
@@ -50,7 +50,7 @@ class TestSeveralPeople:
             (yes(None, others=("ada",)), "1"),
         ],
     )
-    async def test_too_few(self, answer: Any, did: str) -> None:
+    async def test_too_few_approvers_are_a_refusal(self, answer: Any, did: str) -> None:
         """G-13: too few different names are a refusal that says how many approved."""
         decide = Asker(gate_of(approval(people=2)))
         before = everything(decide.gate)
@@ -60,7 +60,7 @@ class TestSeveralPeople:
         assert [a.answer.approved for a in decision.approvals] == [False]
         assert everything(decide.gate) == before
 
-    async def test_one_net_alone(self) -> None:
+    async def test_single_net_counts_approvers(self) -> None:
         """G-12: a single net counts people as well."""
         (two,) = nets_of(approval(people=2))
         for answer, blocked in ((True, True), (yes("ada", others=("grace",)), False)):
@@ -68,7 +68,7 @@ class TestSeveralPeople:
             decision = await handle_tool_call(call("deploy"), context, two, initial_state(two))
             assert decision.block is blocked
 
-    async def test_tokens_without_a_rule(self) -> None:
+    async def test_tokens_determine_number_of_approvers(self) -> None:
         """G-1: in a hand-built net, the tokens determine how many people must approve."""
         two = net(
             "two",
@@ -80,7 +80,7 @@ class TestSeveralPeople:
         assert (await decide("x", True)).block
         assert (await decide("x", yes("ada", others=("grace",)))).outcome == "allow"
 
-    async def test_more_tokens_later(self) -> None:
+    async def test_more_approvals_needed_after_the_answer(self) -> None:
         """G-58: one approval is not enough if two are needed by the time of the answer."""
         two = net(
             "two",
@@ -101,7 +101,7 @@ class TestSeveralPeople:
         assert (await gate.handle_tool_call(call("x"), GateContext(confirm))).block
         assert asked == [1, 2]
 
-    async def test_withdrawn(self) -> None:
+    async def test_call_cancelled_while_waiting_leaves_no_token(self) -> None:
         """G-58: a call that is cancelled while it waits leaves no token."""
         gate = gate_of(approval(people=2))
         before = everything(gate)
@@ -119,20 +119,20 @@ class TestSeveralPeople:
             await waiting
         assert everything(gate) == before
 
-    async def test_shadow(self) -> None:
+    async def test_shadow_mode_moves_as_if_approved(self) -> None:
         """G-57: shadow mode has the outcome `ask`, and moves as if all had approved."""
         gate = gate_of(approval(people=2), mode="shadow")
         decision = await gate.handle_tool_call(call("deploy"), Operator().context)
         assert (decision.outcome, len(decision.steps)) == ("ask", 3)
 
-    async def test_history(self) -> None:
+    async def test_replay_fires_the_complete_chain(self) -> None:
         """G-25: a replay fires the complete chain and leaves the marking as before."""
         gate = gate_of(approval(people=2))
         before = everything(gate)
         gate.replay(["deploy", "deploy"])
         assert everything(gate) == before
 
-    def test_what_the_rule_says(self) -> None:
+    def test_request_has_terms_of_its_rule(self) -> None:
         """G-13: a request has the people, time, risk and grants of its rule."""
         (built,) = nets_of(approval(people=2, within=90.0, risk="high", grants=False))
         request = ApprovalRequest(
@@ -148,7 +148,7 @@ class TestSeveralPeople:
     @pytest.mark.parametrize(
         ("parts", "may"), [({}, True), ({"people": 2}, False), ({"grants": False}, False)]
     )
-    async def test_may_grant(self, parts: dict[str, Any], may: bool) -> None:
+    async def test_rules_that_allow_no_grants(self, parts: dict[str, Any], may: bool) -> None:
         """G-13: a rule for several people, or with `no grants`, allows no grants."""
         decide = Asker(gate_of(approval(**parts)))
         await decide("deploy", False)
@@ -169,7 +169,7 @@ class TestMalformedAnswers:
             {"others": None},
         ],
     )
-    async def test_blocked(self, parts: dict[str, Any]) -> None:
+    async def test_malformed_answer_is_blocked(self, parts: dict[str, Any]) -> None:
         """G-59: the reason says that confirm failed."""
         decide = Asker(gate_of(approval()))
         decision = await decide("deploy", ApprovalAnswer(True, **parts))
@@ -189,7 +189,7 @@ class TestEdits:
         assert decision.call.input == {"env": "dev"}
         assert [a.answer.by for a in decision.approvals] == ["grace", "ada"]
 
-    async def test_what_several_decide(self) -> None:
+    async def test_approvers_of_another_rule_still_decide(self) -> None:
         """G-67: after an edit by a sole approver, the approvers of the other rule still decide."""
         alone, several = approval(when=is_("env", "prod")), approval(people=2, when=is_("env", "prod"))
         decide = Asker(gate_of(alone, several))
@@ -202,20 +202,20 @@ class TestEdits:
         )
         assert (decision.outcome, decision.call.input) == ("allow", {"env": "dev"})
 
-    async def test_nothing_edited(self) -> None:
+    async def test_same_input_is_no_edit(self) -> None:
         """G-43: an answer with the same input is no edit and voids no answer."""
         decide = Asker(gate_of(approval(), approval(risk="high")))
         await decide("deploy", yes(), yes(input={"n": [1, True]}), n=[1, True])
         assert len(decide.asked) == 2
 
-    async def test_true_is_not_one(self) -> None:
+    async def test_replacing_true_by_one_is_an_edit(self) -> None:
         """G-43: replacing `true` by 1 is an edit."""
         decide = Asker(gate_of(approval(), approval(risk="high")))
         decision = await decide("deploy", yes(), yes(input={"n": 1}), yes(), n=True)
         assert len(decide.asked) == 3
         assert type(decision.call.input["n"]) is int
 
-    async def test_true_is_not_one_when_it_runs(self) -> None:
+    async def test_tool_runs_with_edited_one_for_true(self) -> None:
         """G-30: a wrapped tool runs with the edited input, even if Python considers both equal."""
         from .support.helpers import gate
 
@@ -230,13 +230,13 @@ class TestEdits:
         await session.call("f", {"n": True})
         assert [type(n) for n in ran] == [int]
 
-    async def test_rules_that_differ_in_true_and_one(self) -> None:
+    async def test_rules_about_one_and_true_differ(self) -> None:
         """G-43: rules about 1 and about `true` are not identical."""
         decide = Asker(gate_of(approval(when=is_("n", 1)), approval(when=is_("n", value=True))))
         await decide("deploy", True)
         assert len(decide.asked) == 2
 
-    async def test_same_rule_twice(self) -> None:
+    async def test_identical_rules_ask_once(self) -> None:
         """G-43: identical rules ask once, also from different lines."""
         decide = Asker(
             gate_of(approval(when=is_("n", 1), source=at(1)), approval(when=is_("n", 1), source=at(9)))
@@ -244,7 +244,7 @@ class TestEdits:
         decision = await decide("deploy", True, n=1)
         assert (decision.outcome, len(decide.asked)) == ("allow", 1)
 
-    async def test_no_end_of_edits(self) -> None:
+    async def test_endless_edits_block_the_call(self) -> None:
         """G-59: answers that keep editing each other block the call in the end."""
         count = iter(range(10**9))
         gate = gate_of(approval(), approval(risk="high"))
@@ -257,7 +257,7 @@ class TestEdits:
 class TestAgain:
     """`again` voids all earlier answers."""
 
-    async def test_all_answers_are_dropped(self) -> None:
+    async def test_call_is_classified_from_the_start(self) -> None:
         """G-58, G-75: the call is classified from the start, with the input that was chosen last."""
         decide = Asker(gate_of(approval(), approval(risk="high")))
         again = ApprovalAnswer(True, again=True, by="ada")
@@ -268,7 +268,7 @@ class TestAgain:
         assert (decision.call.input, decision.edited_by) == ({"n": 2}, "ben")
         assert len(decision.approvals) == 2
 
-    async def test_the_last_edit_stays(self) -> None:
+    async def test_latest_editor_is_the_editor(self) -> None:
         """G-75: the latest editor of an edited call is its editor."""
         decide = Asker(gate_of(approval(), approval(risk="high")))
         first = ApprovalAnswer(False, again=True, by="ada", input={"n": 2})
@@ -278,7 +278,7 @@ class TestAgain:
         assert decide.asked[-1].edit == ChosenEdit({"n": 1}, {"n": 3}, "ben")
         assert (decision.call.input, decision.edited_by) == ({"n": 3}, "ben")
 
-    async def test_an_edit_back_to_the_agents_input(self) -> None:
+    async def test_edit_back_to_agents_input_is_removed(self) -> None:
         """G-75: editing back to the agent's own input removes the edit."""
         decide = Asker(gate_of(approval(), approval(risk="high")))
         there = ApprovalAnswer(False, again=True, by="ada", input={"n": 2})
@@ -287,7 +287,7 @@ class TestAgain:
         assert [request.edit is None for request in decide.asked] == [True, False, True, True]
         assert (decision.call.input, decision.edited_by) == ({"n": 1}, None)
 
-    async def test_what_a_callback_changes_in_the_edit(self) -> None:
+    async def test_edit_in_a_request_is_a_copy(self) -> None:
         """G-69: the edit in a request is a copy; changing it affects neither call nor original."""
         gate, seen = gate_of(approval(), approval(risk="high")), []
 
@@ -302,7 +302,7 @@ class TestAgain:
         assert seen == [({"n": 1}, {"n": 2})] * 2
         assert decision.call.input == {"n": 2}
 
-    async def test_with_an_edit(self) -> None:
+    async def test_edit_with_again_is_no_approval(self) -> None:
         """G-58: an edit with `again` is no approval; all approvers are asked about it."""
         decide = Asker(gate_of(approval(), approval(risk="high")))
         again = ApprovalAnswer(True, again=True, by="ada", input={"n": 3})
@@ -310,13 +310,13 @@ class TestAgain:
         assert [request.call.input["n"] for request in decide.asked] == [1, 2, 3, 3]
         assert (decision.call.input, len(decision.approvals)) == ({"n": 3}, 2)
 
-    async def test_refused_and_again(self) -> None:
+    async def test_again_is_no_refusal(self) -> None:
         """G-58: `again` is no refusal."""
         decide = Asker(gate_of(approval()))
         decision = await decide("deploy", ApprovalAnswer(False, again=True), True)
         assert decision.outcome == "allow"
 
-    async def test_nets_of_now(self) -> None:
+    async def test_net_switched_on_in_between_blocks(self) -> None:
         """G-58: a net that was switched on in between blocks with its own reason."""
         gate = registry(
             "require human-approval before deploy\nblock deploy", active=["approve-before-deploy"]
@@ -329,7 +329,7 @@ class TestAgain:
         decision = await gate.handle_tool_call(call("deploy"), GateContext(confirm))
         assert decision.reason == "deploy is blocked and cannot be called."
 
-    async def test_shadow_mode_does_not_release(self) -> None:
+    async def test_waiting_call_is_requested_again_in_shadow_mode(self) -> None:
         """G-67: a waiting call is requested again after a switch to shadow mode."""
         gate = gate_of(approval())
         asked: list[ApprovalRequest] = []
@@ -343,7 +343,7 @@ class TestAgain:
         assert (decision.mode, decision.outcome, decision.block) == ("enforce", "block", True)
         assert len(asked) == 2
 
-    async def test_an_edit_in_shadow_mode(self) -> None:
+    async def test_edited_call_is_requested_even_in_shadow_mode(self) -> None:
         """G-67: an edited call that comes back is requested even in shadow mode and with a grant."""
         gate = gate_of(approval())
         first, second = (asyncio.get_running_loop().create_future() for _ in range(2))
@@ -361,7 +361,7 @@ class TestAgain:
         decision = await waiting
         assert (decision.outcome, decision.mode, decision.granted) == ("allow", "enforce", ())
 
-    async def test_a_plain_answer_keeps_its_mode(self) -> None:
+    async def test_plain_answer_keeps_mode_of_its_request(self) -> None:
         """G-57: without `again`, a call is decided in the mode of its request."""
         gate = gate_of(approval(), block("other"))
 
@@ -371,14 +371,14 @@ class TestAgain:
 
         assert (await gate.handle_tool_call(call("deploy"), GateContext(confirm))).block
 
-    async def test_one_net_alone(self) -> None:
+    async def test_single_net_asks_again(self) -> None:
         """G-12: a single net also asks again."""
         (one,) = nets_of(approval())
         operator = Operator(ApprovalAnswer(False, again=True), True)
         decision = await handle_tool_call(call("deploy"), operator.context, one, initial_state(one))
         assert (decision.outcome, len(operator.asked)) == ("allow", 2)
 
-    async def test_for_ever(self) -> None:
+    async def test_endless_again_blocks_the_call(self) -> None:
         """G-59: a confirm that always answers `again` blocks in the end."""
         gate: GateManager = gate_of(approval())
         context = GateContext(lambda _: ApprovalAnswer(False, again=True))

@@ -38,7 +38,7 @@ from .support.helpers import (
 class TestVerdicts:
     """The verdict of one net on a call."""
 
-    def test_four_kinds(self) -> None:
+    def test_four_kinds_of_verdict(self) -> None:
         """G-10: free, abstain, gated by the first enabled transition, or else blocked."""
         gate = net(
             "n",
@@ -70,7 +70,7 @@ class TestVerdicts:
         assert gate.classify(call("x")) == gate.classify(call("x"))
         assert everything(gate) == before
 
-    def test_classify_nets_alone(self) -> None:
+    def test_classify_nets_works_without_manager(self) -> None:
         """G-10: phase 1 works on nets and states without a manager."""
         nets = [net("a", tool("x")), net("b", tool("y"))]
         states = [create_gate_state({"p": 1}), create_gate_state({"p": 0})]
@@ -78,13 +78,13 @@ class TestVerdicts:
         with pytest.raises(ValueError, match="zip"):
             classify_nets(nets, states[:1], call("y"))
 
-    def test_resolve_tool(self) -> None:
+    def test_mapper_gives_the_nets_name(self) -> None:
         """G-1: a mapper gives the name by which a net knows a call."""
         mapped = net("n", tool("rm"), tool_mapper=lambda c: str(c.input["command"]).split()[0])
         assert resolve_tool(mapped, call("bash", command="rm -rf x")) == "rm"
         assert resolve_tool(net("m", tool("rm")), call("bash")) == "bash"
 
-    async def test_callbacks_are_told_everything(self) -> None:
+    async def test_callbacks_get_call_name_transition_and_state(self) -> None:
         """G-1: a validator and a hook get the call, resolved name, transition and the net's state."""
         told: list[tuple[object, ...]] = []
 
@@ -109,7 +109,7 @@ class TestVerdicts:
 class TestComposition:
     """Several nets, one decision."""
 
-    async def test_first_block_speaks(self) -> None:
+    async def test_first_block_gives_the_reason(self) -> None:
         """G-11: one blocked net rejects, and the first in active order gives the reason."""
         gate = manager("limit x to 9 per session\nblock x\nrequire a before x")
         decision = await gate.handle_tool_call(call("x"))
@@ -117,14 +117,14 @@ class TestComposition:
         assert decision.reason == "x is blocked and cannot be called."
         assert markings(gate)["limit-x-9"]["budget"] == 9
 
-    async def test_nobody_objects(self) -> None:
+    async def test_call_without_objection_passes(self) -> None:
         """G-11: if all nets abstain or call it free, the call passes and nothing moves."""
         gate = create_gate_manager([net("n", tool("x"), free_tools=["ls"])])
         for name in ("ls", "unknown"):
             decision = await gate.handle_tool_call(call(name))
             assert (decision.outcome, decision.steps) == ("allow", ())
 
-    async def test_no_nets(self) -> None:
+    async def test_no_nets_allow_everything(self) -> None:
         """G-11: without nets everything is allowed."""
         assert await reason(create_gate_manager([]), "anything") is None
 
@@ -140,13 +140,13 @@ class TestComposition:
 class TestManual:
     """Approvals and their order."""
 
-    async def test_nobody_to_ask(self) -> None:
+    async def test_blocked_without_confirm(self) -> None:
         """G-13: without confirm, a manual transition blocks."""
         gate = create_gate_manager([net("n", tool("x", type="manual"))])
         decision = await gate.handle_tool_call(call("x"), GateContext())
         assert (decision.reason, decision.net) == ("x requires human approval.", "n")
 
-    async def test_message(self) -> None:
+    async def test_request_names_tool_transition_and_net(self) -> None:
         """G-13: the request names tool, transition and net."""
         operator = Operator()
         gate = manager("require human-approval before deploy")
@@ -155,7 +155,7 @@ class TestManual:
             "Allow 'deploy' via transition 'approve' in net 'approve-before-deploy'?"
         ]
 
-    async def test_once_a_net_in_order(self) -> None:
+    async def test_each_gated_net_asks_once_in_order(self) -> None:
         """G-13: each gated net with a manual transition asks once, in active order."""
         operator = Operator()
         gate = create_gate_manager(
@@ -165,7 +165,7 @@ class TestManual:
         assert [request.net for request in operator.asked] == ["a", "c"]
         assert [approval.net for approval in decision.approvals] == ["a", "c"]
 
-    async def test_second_refuses(self) -> None:
+    async def test_second_refusal_fires_no_net(self) -> None:
         """G-13: one refusal blocks, and the net that was approved does not fire."""
         operator = Operator(True, False)
         gate = create_gate_manager(
@@ -189,7 +189,7 @@ class TestManual:
 class TestValidators:
     """Phase 3: validators."""
 
-    async def test_after_approval(self) -> None:
+    async def test_validators_run_after_approval(self) -> None:
         """G-14: validators run only after the approvals."""
         validated: list[str] = []
         gate = create_gate_manager(
@@ -219,7 +219,7 @@ class TestValidators:
         assert (decision.reason, decision.net) == ("x: m exceeded 0", "b")
         assert [state.meta for state in gate.states.values()] == [{}, {}, {}]
 
-    async def test_later_ones_are_not_heard(self) -> None:
+    async def test_later_validators_do_not_run(self) -> None:
         """G-14: after a rejection no other validator runs; nets that do not gate never validate."""
         heard: list[str] = []
 
@@ -238,7 +238,7 @@ class TestValidators:
         assert await reason(gate, "x") == "no"
         assert heard == ["agrees", "rejects"]
 
-    async def test_order_is_of_activation(self) -> None:
+    async def test_first_rejection_by_order_of_activation(self) -> None:
         """G-14: the first rejection is that of the net activated first, not of the one listed first."""
         nets = {
             key: net(key, tool("x"), validate_tool_call=lambda *_, key=key: Rejection(f"{key} says no"))
@@ -250,7 +250,7 @@ class TestValidators:
         gate.add_net("a")
         assert await reason(gate, "x") == "b says no"
 
-    async def test_after_all_approvals(self) -> None:
+    async def test_validator_waits_for_the_last_approval(self) -> None:
         """G-14: the validator of the first net waits for the last approval and sees its edit."""
         seen: list[object] = []
         operator = Operator(ApprovalAnswer(approved=True, input={"env": "staging"}))
@@ -271,7 +271,7 @@ class TestValidators:
         await reason(gate, "x", "2")
         assert gate.states["a"].meta == {"n": 2}
 
-    async def test_deep_changes_are_undone(self) -> None:
+    async def test_deep_changes_of_meta_are_undone(self) -> None:
         """G-14: a rejection also undoes changes inside values of `meta`."""
 
         def validate(_call: ToolCall, _tool: str, _t: Transition, state: object) -> Rejection:
@@ -287,7 +287,7 @@ class TestValidators:
 class TestCommit:
     """Phase 4: commit."""
 
-    async def test_all_or_none(self) -> None:
+    async def test_all_nets_fire_or_none(self) -> None:
         """G-15: if one net's transition is gone at commit, no net fires and `meta` is restored."""
         gate: GateManager
 
@@ -306,7 +306,7 @@ class TestCommit:
         assert gate.states["a"].marking == {"p": 1}
         assert gate.states["a"].meta == {}
 
-    async def test_fires_and_advances(self) -> None:
+    async def test_gated_net_fires_and_advances(self) -> None:
         """G-15: a gated net fires, then its structural transitions."""
         gate = create_gate_manager(
             [
@@ -341,7 +341,7 @@ class TestCommit:
         assert [p.transition.name for p in gate.states["n"].pending["1"]] == ["x"]
         assert [step.net for step in gate.handle_tool_result(result("x")).dropped] == ["n"]
 
-    async def test_a_net_that_never_rests(self) -> None:
+    async def test_structural_loop_at_commit_blocks(self) -> None:
         """G-61: a structural loop at commit blocks the call, and no net fires."""
         gate = create_gate_manager(
             [
@@ -357,7 +357,7 @@ class TestCommit:
         assert "do not come to rest" in str(await reason(gate, "x"))
         assert everything(gate) == before
 
-    def test_a_net_that_never_starts(self) -> None:
+    def test_structural_loop_at_start_is_an_error(self) -> None:
         """G-61: a structural loop in the initial marking is an immediate error."""
         with pytest.raises(NetError, match="net 'grow'"):
             create_gate_manager([net("grow", Transition("loop", ["p"], ["p", "p"]))])

@@ -22,7 +22,9 @@ class TestReasons:
             ("require human-approval before A", [], "A", "A requires human approval."),
         ],
     )
-    async def test_rules(self, rules: str, calls: list[str], blocked: str, expected: str) -> None:
+    async def test_each_kind_of_rule_has_its_sentence(
+        self, rules: str, calls: list[str], blocked: str, expected: str
+    ) -> None:
         """G-18: each kind of rule has its own sentence."""
         gate = manager(rules)
         for number, name in enumerate(calls):
@@ -40,7 +42,9 @@ class TestReasons:
             ("# a second rule\nblock rm", [], "rm is blocked and cannot be called"),
         ],
     )
-    async def test_mapped(self, rules: str, calls: list[str], expected: str) -> None:
+    async def test_mapped_call_names_call_and_rule(
+        self, rules: str, calls: list[str], expected: str
+    ) -> None:
         """G-18: the reason of a mapped call has the rule's sentence, the call and the rule's place."""
         gate = manager(f"map bash.note rm as rm\n{rules}", quote_calls=True)
         for number, name in enumerate(calls):
@@ -60,7 +64,7 @@ class TestReasons:
             (f"sudo rm {'long/' * 6} {'name ' * 30}", None),
         ],
     )
-    async def test_simple_command(self, command: str, deed: str | None) -> None:
+    async def test_quotes_the_matching_simple_command(self, command: str, deed: str | None) -> None:
         """G-18: for a shell command, it quotes the simple command that matched, secrets omitted."""
         gate = manager("map bash.command sudo as root\nblock root", quote_calls=True)
         found = await reason(gate, "bash", command=command) or ""
@@ -68,7 +72,7 @@ class TestReasons:
         assert found == f"root is blocked and cannot be called ({deed}; <rules>:2)."
         assert len(found) < len("root is blocked and cannot be called (bash: ; <rules>:2).") + 81
 
-    async def test_dotted(self) -> None:
+    async def test_action_is_quoted_with_its_field(self) -> None:
         """G-18: an action is quoted with its field; the tool's own name needs no quote."""
         gate = manager("block git.push\nblock rm", quote_calls=True)
         expected = "git.push is blocked and cannot be called (git.action: push; <rules>:1)."
@@ -81,7 +85,7 @@ class TestReasons:
         expected = "root is blocked and cannot be called (run: sudo ls; <rules>:2)."
         assert await reason(gate, "run", argv=["sudo", "ls"]) == expected
 
-    async def test_explained(self) -> None:
+    async def test_explain_and_shadow_mode_give_the_same_reason(self) -> None:
         """G-18: `classify`, `explain` and shadow mode give the same reason as the decision."""
         gate = manager("map bash.command sudo as root\nblock root", quote_calls=True)
         made = call("bash", command="sudo ls")
@@ -106,7 +110,7 @@ class TestBecause:
         ],
     )
     @pytest.mark.parametrize("text", ["untested code broke prod", "untested code broke prod."])
-    async def test_rules(
+    async def test_follows_a_colon_and_ends_with_full_stop(
         self, rules: str, calls: list[str], blocked: str, expected: str, text: str
     ) -> None:
         """G-18: it follows a colon and ends with one full stop."""
@@ -124,7 +128,7 @@ class TestBecause:
             "(bash: sudo ls; <rules>:2)."
         )
 
-    async def test_replayed(self) -> None:
+    async def test_recognized_as_a_block_in_messages(self) -> None:
         """G-62: such a text is recognized as a block in plain messages."""
         gate = manager('map bash.command sudo as root\nblock root because "never"', quote_calls=True)
         made = call("bash", command="sudo ls")
@@ -135,18 +139,18 @@ class TestBecause:
 class TestOthers:
     """G-18: numbers, and nets without a rule."""
 
-    async def test_numbers_are_plain(self) -> None:
+    async def test_limits_are_plain_numbers(self) -> None:
         """G-18: the limit is written without separators or leading zeros."""
         gate = manager("limit A to 0001000 per session")
         gate.states["limit-A-1000"].marking["budget"] = 0
         assert await reason(gate, "A") == "A has reached its limit of 1000 calls per session."
 
-    async def test_hand_built(self) -> None:
+    async def test_net_without_rule_names_unavailable_tool(self) -> None:
         """G-18: a net without a rule says that the tool is not available."""
         gate = create_gate_manager([net("n", tool("x"), marking={"p": 0})])
         assert await reason(gate, "x") == "Tool 'x' is not available in the current state."
 
-    async def test_hand_built_and_mapped(self) -> None:
+    async def test_reason_has_the_nets_name_of_the_tool(self) -> None:
         """G-18: the reason has the name by which the net knows the tool."""
         made = net("n", tool("rm"), marking={"p": 0}, tool_mapper=lambda _: "rm")
         expected = "Tool 'rm' is not available in the current state."

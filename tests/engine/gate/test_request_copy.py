@@ -36,7 +36,7 @@ class TestTitleAndMessage:
     """G-69: `confirm(title, message)` works as well as `confirm(request)`."""
 
     @pytest.mark.parametrize("is_async", [False, True])
-    async def test_of_a_manager(self, is_async: bool) -> None:
+    async def test_two_parameters_receive_title_and_message(self, is_async: bool) -> None:
         """G-69: two positional parameters receive the title and message of the request."""
         asked: list[tuple[str, str]] = []
 
@@ -58,7 +58,7 @@ class TestTitleAndMessage:
             )
         ]
 
-    async def test_of_one_net(self) -> None:
+    async def test_single_net_passes_title_and_message(self) -> None:
         """G-69: a single net supports this, too; an optional second parameter does not count."""
         (net,) = compile_rules(RULES).nets
         for confirm in (lambda title, message: False, lambda request, log=None: False):
@@ -70,7 +70,7 @@ class TestTitleAndMessage:
 class TestCopy:
     """G-69: `confirm` gets a copy of the call."""
 
-    async def test_a_managers_call(self) -> None:
+    async def test_changed_request_does_not_affect_the_call(self) -> None:
         """G-69: changes to the request's input do not run and are no edit."""
         made = given()
 
@@ -84,7 +84,7 @@ class TestCopy:
         assert made == given()
         assert decision.approvals[0].answer.input is None
 
-    async def test_one_nets_call(self) -> None:
+    async def test_changed_request_does_not_affect_single_net(self) -> None:
         """G-69: the same applies to a net without a manager."""
         (net,) = compile_rules(RULES).nets
 
@@ -96,7 +96,7 @@ class TestCopy:
         decision = await handle_tool_call(made, GateContext(confirm), net, initial_state(net))
         assert decision.call.input == given()
 
-    async def test_later(self) -> None:
+    async def test_changes_after_the_answer_have_no_effect(self) -> None:
         """G-69: changing a kept request after its answer has no effect."""
         kept: list[ApprovalRequest] = []
 
@@ -108,7 +108,7 @@ class TestCopy:
         spoil(kept[0])
         assert decision.call.input == given()
 
-    async def test_every_question_has_its_own(self) -> None:
+    async def test_every_request_has_its_own_copy(self) -> None:
         """G-69: one approver's changes to the request are not shown to the next."""
         asked: list[dict[str, Any]] = []
 
@@ -122,7 +122,7 @@ class TestCopy:
         assert [each["env"] for each in asked] == ["staging", "staging"]
         assert "more" not in asked[1]
 
-    async def test_an_edit_is_an_answers_input(self) -> None:
+    async def test_only_the_answers_input_is_an_edit(self) -> None:
         """G-69: an edit is the answer's input; it is recorded, and later changes to it have no effect."""
         answered = {"env": "dev", "to": ["b"]}
 
@@ -138,7 +138,7 @@ class TestCopy:
         assert [each.answer.input for each in decision.approvals] == [{"env": "dev", "to": ["b"]}]
 
     @pytest.mark.parametrize("waits", [False, True])
-    def test_a_wrapped_tool_runs_with_what_was_given(self, waits: bool) -> None:
+    def test_wrapped_tool_runs_with_given_values(self, waits: bool) -> None:
         """G-69: the tool gets the values of the call, whether or not the callback waits."""
         ran: list[dict[str, Any]] = []
 
@@ -159,7 +159,7 @@ class TestCopy:
         asyncio.run(tools["deploy"](env="staging", to=["a"]))
         assert ran == [{"env": "staging", "to": ["a"]}]
 
-    async def test_what_cannot_be_copied_is_not_asked_about(self) -> None:
+    async def test_uncopyable_value_blocks_without_request(self) -> None:
         """G-59: a value that cannot be copied blocks the call, as it could change after the answer."""
 
         class Loose:

@@ -49,7 +49,7 @@ def succeed(manager: GateManager, decision: GateDecision) -> None:
 
 
 class TestUnclear:
-    async def test_is_a_name_like_any_other(self) -> None:
+    async def test_rules_can_name_it(self) -> None:
         """G-64: rules about `unclear` can block, limit and ask, with conditions."""
         maps = "map bash.command rm as delete\nblock delete\n"
         manager = gate(f"{maps}block unclear when input.quiet = true")
@@ -62,7 +62,7 @@ class TestUnclear:
         assert (await decide(manager, "bash", command=UNREAD)).outcome == "block"
         assert (await decide(manager, "bash", command="ls")).outcome == "allow"
 
-    async def test_asks_by_the_implied_rule(self) -> None:
+    async def test_needs_approval_by_default(self) -> None:
         """G-64: an unreadable command needs approval by default, and the decision says why."""
         manager = gate("map bash.command rm as delete\nblock delete")
         alone = await decide(manager, "bash", command=UNREAD)
@@ -79,7 +79,7 @@ class TestUnclear:
         assert (denied.outcome, denied.unclear) == ("block", passed.unclear)
         assert (await decide(manager, "bash", command="ls")).unclear is None
 
-    async def test_is_in_explanations(self) -> None:
+    async def test_explanation_says_why(self) -> None:
         """The explanation of an unclear call says why it is unclear."""
         manager = gate("map bash.command rm as delete\nblock delete")
         explained = manager.explain(ToolCall("c", "bash", {"command": UNREAD}))
@@ -88,7 +88,7 @@ class TestUnclear:
         assert str(explained.way) != ""
 
     @pytest.mark.parametrize("mode", ["enforce", "shadow"])
-    async def test_unlocks_nothing(self, mode: str) -> None:
+    async def test_success_unlocks_nothing(self, mode: str) -> None:
         """G-64: the success of an unclear call fulfils no `require`, under none of its names."""
         rules = (
             "map bash.command ./test as test\nallow unclear bash\nrequire test before deploy\n"
@@ -114,7 +114,7 @@ class TestUnclear:
         succeed(manager, await decide(manager, "bash", command="ls"))
         assert (await decide(manager, "deploy")).outcome == "allow"
 
-    def test_unlocks_nothing_in_a_history(self) -> None:
+    def test_replayed_success_unlocks_nothing(self) -> None:
         """G-64: an unclear call in a replayed history unlocks nothing either."""
         manager = gate("map bash.command ./test as test\nrequire test before deploy")
         manager.replay([ReplayEntry("bash", {"command": "./test; $x"})])
@@ -122,7 +122,7 @@ class TestUnclear:
         manager.replay([ReplayEntry("bash", {"command": "./test"})])
         assert manager.states["require-test-before-deploy"].marking["gate"] == 1
 
-    async def test_is_never_covered_by_a_grant_of_names(self) -> None:
+    async def test_not_covered_by_a_grant_by_names(self) -> None:
         """A grant by names covers no call that may do more than its names tell."""
         rules = "map bash.command ./deploy as deploy\nrequire human-approval before deploy\n"
         manager = gate(f"{rules}allow unclear bash")
@@ -141,7 +141,7 @@ class TestUnclear:
             assert (await manager.handle_tool_call(call, GateContext(confirm))).outcome == "allow"
         assert [request.call.tool_call_id for request in asked] == ["g0", "g2", "g3"]
 
-    async def test_is_no_tool(self) -> None:
+    async def test_tool_of_that_name_is_not_unclear(self) -> None:
         """A tool called `unclear` is judged by the rules for that name and `anything-else`."""
         manager = gate("map bash.command rm as delete\nblock delete\nblock anything-else")
         decision = await decide(manager, "unclear", yes=True)
@@ -182,7 +182,7 @@ class TestAllowedUnclear:
 
 class TestToolDefinitions:
     @pytest.mark.parametrize("name", ["unclear", "anything-else", "Unclear ", "ANYTHING-else"])
-    def test_of_reserved_names_are_refused(self, name: str) -> None:
+    def test_reserved_names_are_refused(self, name: str) -> None:
         """G-64, G-66: tools with reserved names are refused, and the error says what to do."""
 
         @tool(name=name)
@@ -206,13 +206,13 @@ class TestAnythingElse:
     )
 
     @pytest.mark.parametrize("tool", ["read", "bash", "slack", "deploy"])
-    async def test_is_no_call_that_something_names(self, tool: str) -> None:
+    async def test_excludes_named_tools(self, tool: str) -> None:
         """G-66: a tool is named by a rule, map or action, whether or not that applies."""
         decision = await decide(gate(self.RULES), tool, env="dev", command="ls", action="post")
         assert (decision.outcome, "anything-else" in decision.names) == ("allow", False)
 
     @pytest.mark.parametrize("tool", ["write", "anything-else", "delete_all", "unclear"])
-    async def test_is_every_other(self, tool: str) -> None:
+    async def test_default_deny_blocks_unknown_tools(self, tool: str) -> None:
         """G-66: `block anything-else` is a default deny, and the reason names the unknown tool."""
         manager = gate(self.RULES)
         decision = await decide(manager, tool)
@@ -223,7 +223,7 @@ class TestAnythingElse:
         )
         assert manager.pass_at_once(ToolCall("p", tool)) is None
 
-    async def test_may_ask_and_count(self) -> None:
+    async def test_default_can_ask_and_limit(self) -> None:
         """G-66: a default can also ask, or limit all such calls together."""
         manager = gate("require human-approval before anything-else\nlimit read to 1 per session")
         assert (await decide(manager, "write")).outcome == "block"
@@ -233,7 +233,7 @@ class TestAnythingElse:
         outcomes = [(await decide(manager, tool)).outcome for tool in ("a", "b", "c")]
         assert outcomes == ["allow", "allow", "block"]
 
-    async def test_is_by_the_active_nets(self) -> None:
+    async def test_only_active_nets_name_tools(self) -> None:
         """G-66: only active nets count as naming a tool."""
         manager = create_gate_manager(
             registry=compile_rules("block anything-else\nlimit read to 9 per session").registry
@@ -274,7 +274,7 @@ class TestAnythingElse:
             ("require 2 human-approvals before deploy", "require human-approval before DEPLOY", True),
         ],
     )
-    async def test_is_less_once_more_is_named(self, default: str, more: str, left: bool) -> None:
+    async def test_activated_net_removes_its_names(self, default: str, more: str, left: bool) -> None:
         """G-66: a net that is switched on takes its names out of the rules on `anything-else`."""
         rules = compile_rules(f"{default}\nlimit rm to 3 per session\n{more}").registry
         *first, added = rules
@@ -282,7 +282,7 @@ class TestAnythingElse:
         assert bool(manager.loses_to(added)) is left
         assert manager.loses_to(first[0]) == manager.loses_to("unknown") == ()
 
-    async def test_is_still_what_a_strict_rule_names(self) -> None:
+    async def test_names_in_an_active_block_too(self) -> None:
         """A net counts as taking calls from the default even if an active block names them too."""
         rules = compile_rules("block anything-else\nblock deploy\nlimit deploy to 5 per session").registry
         default, block, limit = rules
@@ -291,7 +291,7 @@ class TestAnythingElse:
         off = GateManager(registry=rules, active=(block,))
         assert (off.loses_to(limit), off.loses_to(limit, (default,))) == ((), (default,))
 
-    async def test_is_less_by_a_net_of_any_name(self) -> None:
+    async def test_net_with_callback_may_take_any_call(self) -> None:
         """The names of a net with a callback are unknown, so it may take any call."""
         net = define_skill_net(
             "own", places=("p",), transitions=(), initial_marking={"p": 1}, tool_mapper=lambda _: "x"
@@ -300,7 +300,7 @@ class TestAnythingElse:
         manager = GateManager(registry=rules, active=("block-anything-else",))
         assert manager.loses_to("own") == ("block-anything-else",)
 
-    async def test_is_no_free_tool(self) -> None:
+    async def test_free_and_renamed_tools_count_as_named(self) -> None:
         """G-66: a net's free tools count as named, and so does a tool that a mapper renames."""
         free = define_skill_net(
             "free", places=("p",), transitions=(), initial_marking={"p": 1}, free_tools=("look",)
@@ -332,7 +332,7 @@ FOLDED = [
 class TestFoldedNames:
     @pytest.mark.parametrize("tool", FOLDED)
     @pytest.mark.parametrize("rules", ["block deploy", "limit deploy to 1 per session\nblock deploy"])
-    async def test_are_judged_as_the_rules_name(self, tool: str, rules: str) -> None:
+    async def test_blocked_like_the_name_in_the_rules(self, tool: str, rules: str) -> None:
         """G-66: a name that only folds to one in the rules is blocked like that one."""
         manager = gate(rules)
         decision = await decide(manager, tool)
@@ -342,7 +342,7 @@ class TestFoldedNames:
         assert (await decide(manager, "deploy")).judged_as == ()
 
     @pytest.mark.parametrize("tool", ["Bash", "BASH ", "b\u00adash"])
-    async def test_are_looked_at_by_maps(self, tool: str) -> None:
+    async def test_maps_apply_to_folded_names(self, tool: str) -> None:
         """G-66: the maps of a tool apply to every name that folds to its name."""
         manager = gate("map bash.command rm as delete\nblock delete")
         decision = await decide(manager, tool, command="rm x")
@@ -350,13 +350,13 @@ class TestFoldedNames:
         assert decision.names == ("delete", "bash", tool)
         assert (await decide(manager, tool, command=UNREAD)).unclear is not None
 
-    async def test_are_told_apart_where_rules_do(self) -> None:
+    async def test_name_in_the_rules_is_judged_by_itself(self) -> None:
         """A name that itself is in the rules is judged only by that."""
         manager = gate("block deploy\nlimit Deploy to 1 per session")
         decision = await decide(manager, "Deploy")
         assert (decision.outcome, decision.judged_as) == ("allow", ())
 
-    async def test_unlock_nothing(self) -> None:
+    async def test_folded_name_unlocks_nothing(self) -> None:
         """A name that only folds to a tool's name unlocks nothing by its success."""
         manager = gate("require test before deploy")
         succeed(manager, await decide(manager, "Test"))
@@ -364,7 +364,7 @@ class TestFoldedNames:
         succeed(manager, await decide(manager, "test"))
         assert (await decide(manager, "deploy")).outcome == "allow"
 
-    async def test_are_no_way_into_a_net_alone(self) -> None:
+    async def test_single_net_does_not_allow_them(self) -> None:
         """G-12: a single net allows no name that only folds to its own."""
         (net,) = compile_rules("limit deploy to 1 per session").nets
         call = ToolCall("c", "Deploy")
@@ -372,6 +372,6 @@ class TestFoldedNames:
         assert decision.outcome == "block"
 
     @pytest.mark.parametrize("tool", ["deploys", "de ploy", "déploy", "deplоy"])
-    async def test_are_not_merely_alike(self, tool: str) -> None:
+    async def test_different_letters_make_a_different_name(self, tool: str) -> None:
         """Different letters make a different name."""
         assert (await decide(gate("block deploy"), tool)).judged_as == ()

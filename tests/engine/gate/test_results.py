@@ -59,7 +59,7 @@ class TestResults:
         assert gate.handle_tool_result(result("a")).fired == ()
         assert markings(gate) == before
 
-    async def test_not_enabled_any_more(self) -> None:
+    async def test_second_success_on_one_token_is_dropped(self) -> None:
         """G-16: if two calls succeed on one token, the second is dropped."""
         gate = manager("require a before b")
         await reason(gate, "a", "1")
@@ -68,7 +68,7 @@ class TestResults:
         assert len(gate.handle_tool_result(result("a", "1")).dropped) == 1
         assert markings(gate)["require-a-before-b"] == {"idle": 0, "ready": 0, "gate": 1}
 
-    async def test_hook_comes_between(self) -> None:
+    async def test_hook_runs_before_structural_transitions(self) -> None:
         """G-16: the token moves first, then the hook is called, then structural transitions fire."""
         seen: list[dict[str, int]] = []
         gate = create_gate_manager(
@@ -87,7 +87,7 @@ class TestResults:
         assert seen == [{"p": 0, "q": 1, "r": 0}]
         assert markings(gate)["n"] == {"p": 0, "q": 0, "r": 1}
 
-    async def test_hook_only_for_what_fires(self) -> None:
+    async def test_hook_only_for_transitions_that_fire(self) -> None:
         """G-16: no hook is called for a failed call or for one that cannot fire any more."""
         seen: list[str] = []
         once = Transition("t", ["p"], [], ["x"], deferred=True)
@@ -100,7 +100,7 @@ class TestResults:
             gate.handle_tool_result(result("x", number, is_error=number == "1"))
         assert seen == ["2"]
 
-    async def test_inactive_nets_learn(self) -> None:
+    async def test_inactive_net_gets_the_result(self) -> None:
         """G-17: a net that was switched off while the call ran still gets its result."""
         gate = registry("require a before b")
         await reason(gate, "a")
@@ -122,7 +122,7 @@ class TestResults:
         assert seen == ["/data"]
         assert gate.states["n"].meta == {"paths": ["/data"]}
 
-    async def test_a_net_that_never_rests(self) -> None:
+    async def test_structural_loop_drops_its_nets_part(self) -> None:
         """G-61: a structural loop on a result drops that net's part; other nets get the result."""
         places = {"p": 1, "q": 0}
         deferred = Transition("x", ["p"], ["q"], ["x"], deferred=True)
@@ -141,7 +141,7 @@ class TestResults:
 class TestRules:
     """The rules' nets over a session."""
 
-    async def test_prerequisite_again(self) -> None:
+    async def test_prerequisite_may_run_again(self) -> None:
         """G-54: A may be called again while B is already unlocked."""
         gate = manager("require a before b")
         await succeed(gate, "a", "1")
@@ -223,13 +223,13 @@ class TestReplay:
         gate.replay([ReplayEntry("a", is_error=True)])
         assert everything(gate) == before
 
-    def test_what_cannot_fire_is_skipped(self) -> None:
+    def test_blocked_net_is_skipped_and_others_move(self) -> None:
         """G-25: a call that one net would block still moves the others."""
         gate = manager("block b\nlimit b to 2 per session\nrequire a before b")
         gate.replay(["b"])
         assert markings(gate)["limit-b-2"]["budget"] == 1
 
-    def test_manual_ones_do_not_ask(self) -> None:
+    def test_manual_transitions_fire_without_request(self) -> None:
         """G-25: manual transitions fire without a request."""
         gate = create_gate_manager([net("n", Transition("t", ["p"], [], ["x"], type="manual"))])
         gate.replay(["x"])
@@ -241,13 +241,13 @@ class TestReplay:
         gate.replay(["a"])
         assert markings(gate)["limit-a-2"]["budget"] == 2
 
-    def test_names_from_input(self) -> None:
+    def test_names_come_from_input(self) -> None:
         """G-25, G-50: an entry's names come from its input."""
         gate = manager("map bash.command lint as lint\nrequire lint before test")
         gate.replay([ReplayEntry("bash", {"command": "lint src"})])
         assert markings(gate)["require-lint-before-test"]["gate"] == 1
 
-    def test_hook_runs(self) -> None:
+    def test_deferred_hooks_get_the_entrys_input(self) -> None:
         """G-25: deferred hooks get the entry's input."""
         seen: list[object] = []
         made = net("n", tool("x", deferred=True), on_deferred_result=lambda c, *_: seen.append(c.input))

@@ -127,7 +127,7 @@ class TestSpending:
 
     @given(st.randoms(use_true_random=True), st.integers(1, 5), st.sampled_from(APPROVALS))
     @settings(max_examples=examples(150), deadline=None)
-    def test_per_session(self, random: Random, limit: int, approval: str) -> None:
+    def test_limit_per_session_is_not_exceeded(self, random: Random, limit: int, approval: str) -> None:
         """G-15, G-58: a tool runs at most as often as its limit, including failed runs."""
         ledger = lived(f"limit pay to {limit} per session\n{approval}", random)
         assert ledger.count(("ran", "pay")) <= limit
@@ -135,7 +135,7 @@ class TestSpending:
     @pytest.mark.slow
     @given(st.randoms(use_true_random=True), st.integers(1, 3), st.sampled_from(APPROVALS))
     @settings(max_examples=examples(150), deadline=None)
-    def test_per_action(self, random: Random, limit: int, approval: str) -> None:
+    def test_limit_per_action_is_not_exceeded(self, random: Random, limit: int, approval: str) -> None:
         """G-55: between two successes of the action, a tool runs at most as often as its limit."""
         left = limit
         for what, tool in lived(f"limit pay to {limit} per review\n{approval}", random, calls=40):
@@ -148,7 +148,7 @@ class TestSpending:
     @pytest.mark.slow
     @given(st.randoms(use_true_random=True), st.sampled_from(APPROVALS))
     @settings(max_examples=examples(100), deadline=None)
-    def test_after_a_success(self, random: Random, approval: str) -> None:
+    def test_required_success_precedes_every_run(self, random: Random, approval: str) -> None:
         """G-16, G-54: between two runs of a tool there is a success of what it requires."""
         unlocked = False
         for what, tool in lived(f"require lint before pay\n{approval}", random):
@@ -160,7 +160,7 @@ class TestSpending:
 
     @given(st.randoms(use_true_random=True), st.integers(1, 8), st.integers(1, 20))
     @settings(max_examples=examples(80), deadline=None)
-    def test_and_all_of_it_can_be_spent(self, random: Random, limit: int, calls: int) -> None:
+    def test_whole_limit_can_be_used(self, random: Random, limit: int, calls: int) -> None:
         """G-15: if all requests are approved, exactly as many calls run as the limit allows."""
         shop = Shop(random)
 

@@ -48,7 +48,7 @@ def fresh_place(after: float = 10.0, **parts: Any) -> Any:
 class TestSlidingLimit:
     """Uses return one by one."""
 
-    async def test_uses_come_back(self) -> None:
+    async def test_each_use_returns_after_its_own_window(self) -> None:
         """G-55: each use returns after its own window, not all at once."""
         clock = Clock()
         gate = sliding(clock)
@@ -63,7 +63,7 @@ class TestSlidingLimit:
         clock.now += 1000
         assert await reason(gate, "bash", "6") is None
 
-    async def test_what_time_fired_is_told(self) -> None:
+    async def test_steps_begin_with_those_fired_by_time(self) -> None:
         """G-63: a decision's steps begin with those that time fired, and it has the time."""
         clock = Clock()
         gate = sliding(clock)
@@ -108,7 +108,7 @@ class TestSlidingLimit:
         assert seen == [{"p": 1, "fresh": 1, "stale": 1}]
         assert markings(gate)["fresh"] == {"p": 1, "fresh": 2, "stale": 0}
 
-    async def test_only_where_time_counts(self) -> None:
+    async def test_clock_is_read_only_for_timed_nets(self) -> None:
         """G-10: for calls of no timed net, the clock is not read and the decision has no time."""
         clock = Clock()
         gate = sliding(clock, block("format"))
@@ -116,7 +116,7 @@ class TestSlidingLimit:
         gate.handle_tool_result(result("format"))
         assert (clock.reads, decision.clock) == (0, None)
 
-    async def test_time_passes_while_a_person_thinks(self) -> None:
+    async def test_call_is_judged_at_time_of_the_answer(self) -> None:
         """G-58: after an answer, the call is judged and counted at that time."""
         clock = Clock()
         gate = sliding(clock, approval("bash"))
@@ -129,7 +129,7 @@ class TestSlidingLimit:
         assert decision.clock == clock.now
         assert gate.states[LIMIT].since == {"spent": (clock.now,)}
 
-    async def test_shadow(self) -> None:
+    async def test_shadow_mode_returns_and_spends_uses(self) -> None:
         """G-57: in shadow mode uses return and are spent, too."""
         clock = Clock()
         gate = sliding(clock, mode="shadow")
@@ -143,7 +143,7 @@ class TestSlidingLimit:
 class TestResults:
     """A result moves tokens at the time of its arrival."""
 
-    async def test_arrivals_are_those_of_the_result(self) -> None:
+    async def test_token_age_counts_from_the_result(self) -> None:
         """G-16: the age of a token that a result produced counts from the result, not the call."""
         clock = Clock()
         gate = create_gate_manager([fresh_place()], clock=clock)
@@ -156,7 +156,7 @@ class TestResults:
         clock.now += 1
         assert [v.kind for v in gate.classify(call("use"))] == ["blocked"]
 
-    async def test_time_goes_first(self) -> None:
+    async def test_due_transitions_fire_before_the_result(self) -> None:
         """G-16: transitions that were due before a result fire first and are reported."""
         clock = Clock()
         gate = create_gate_manager([fresh_place()], clock=clock)
@@ -169,7 +169,7 @@ class TestResults:
         assert gate.states["fresh"].since == {"fresh": (clock.now,)}
         assert gate.states["fresh"].marking == {"p": 1, "fresh": 1, "stale": 1}
 
-    async def test_a_stale_token_is_gone(self) -> None:
+    async def test_expired_token_drops_deferred_transition(self) -> None:
         """G-16: a deferred transition whose token has expired is dropped."""
         clock = Clock()
         late = net(
@@ -198,7 +198,7 @@ class TestClock:
     """The time comes from outside and may be invalid."""
 
     @pytest.mark.parametrize("time", [nan, inf, -inf, None, "now"])
-    async def test_no_time(self, time: Any) -> None:
+    async def test_invalid_time_blocks_timed_calls(self, time: Any) -> None:
         """G-59: an invalid time blocks calls that depend on it, and no others."""
         clock = Clock()
         gate = sliding(clock)
@@ -208,7 +208,7 @@ class TestClock:
         )
         assert await reason(gate, "ls") is None
 
-    async def test_a_clock_that_raises(self) -> None:
+    async def test_raising_clock_blocks_timed_calls(self) -> None:
         """G-59: a clock that raises also blocks them."""
 
         def broken() -> float:
@@ -217,7 +217,7 @@ class TestClock:
         gate = gate_of(limit("bash", 2), clock=broken)
         assert await reason(gate, "bash") == f"{LIMIT}: clock failed: no clock"
 
-    async def test_it_never_goes_back(self) -> None:
+    async def test_clock_set_back_has_no_effect(self) -> None:
         """G-55: a clock that was set back neither frees uses nor changes their order."""
         clock = Clock()
         gate = sliding(clock)
@@ -232,7 +232,7 @@ class TestClock:
 class TestRestoring:
     """Restoring the arrival times of tokens from a record."""
 
-    async def test_where_a_record_says(self) -> None:
+    async def test_restores_markings_and_arrival_times(self) -> None:
         """G-63: a restored gate has the same markings and arrival times as the first one."""
         clock = Clock()
         first = sliding(clock)
@@ -246,7 +246,7 @@ class TestRestoring:
         )
         assert second.states == first.states
 
-    async def test_unknown_times_are_now(self) -> None:
+    async def test_unknown_times_count_from_now(self) -> None:
         """G-63: uses with unknown times return only after the complete window."""
         clock = Clock()
         gate = sliding(clock)
@@ -260,7 +260,7 @@ class TestRestoring:
         "since",
         [{"nowhere": {"spent": (1.0,)}}, {LIMIT: {"nowhere": (1.0,)}}, {LIMIT: {"spent": (nan,)}}],
     )
-    async def test_refused(self, since: Any) -> None:
+    async def test_invalid_times_are_refused(self, since: Any) -> None:
         """G-63: invalid times, or times of unknown nets or places, are refused and change nothing."""
         gate = sliding(Clock())
         before = everything(gate)
@@ -268,7 +268,7 @@ class TestRestoring:
             gate.restore(markings={LIMIT: {"spent": 2}}, since=since)
         assert everything(gate) == before
 
-    async def test_tokens_from_the_start(self) -> None:
+    async def test_initial_tokens_are_as_old_as_the_gate(self) -> None:
         """G-63: the initial tokens of a net are as old as the gate."""
         clock = Clock()
         starts = net(
@@ -287,7 +287,7 @@ class TestRestoring:
 class TestElsewhere:
     """Every other function that judges calls considers time."""
 
-    async def test_status(self) -> None:
+    async def test_status_and_prompt_show_aged_marking(self) -> None:
         """G-20, G-24: the status line and the prompt show the aged marking."""
         clock = Clock()
         gate = sliding(clock)
@@ -299,7 +299,7 @@ class TestElsewhere:
         assert gate.format_status() == f"{LIMIT}: ready:1, budget:2"
         assert "Available gated tools: bash" in gate.format_system_prompt()
 
-    async def test_history(self) -> None:
+    async def test_replayed_calls_count_as_made_now(self) -> None:
         """G-25: a history has no times: its calls count as made now."""
         clock = Clock()
         gate = sliding(clock)
@@ -307,7 +307,7 @@ class TestElsewhere:
         assert gate.states[LIMIT].marking["spent"] == 2
         assert gate.states[LIMIT].since == {"spent": (clock.now,) * 2}
 
-    async def test_explanation(self) -> None:
+    async def test_explanation_shows_aged_markings(self) -> None:
         """G-60: an explanation shows the aged markings and moves nothing."""
         clock = Clock()
         gate = sliding(clock, block("other"))
@@ -319,7 +319,7 @@ class TestElsewhere:
         assert (explained.outcome, explained.nets[0].marking["spent"]) == ("allow", 0)
         assert gate.states[LIMIT].marking["spent"] == 2
 
-    async def test_the_way_starts_now(self) -> None:
+    async def test_way_starts_from_aged_markings(self) -> None:
         """G-60: the proved way starts from the aged markings."""
         clock = Clock()
         gate = gate_of(limit("go", 1), sequence_before_use(), clock=clock)
@@ -330,7 +330,7 @@ class TestElsewhere:
         assert isinstance(way, Way)
         assert [made.names for made in way.calls] == [("go",), ("use",)]
 
-    async def test_one_net_alone(self) -> None:
+    async def test_single_net_ages_by_the_clock(self) -> None:
         """G-12: a single net ages by the given clock."""
         (one,) = nets_of(limit("bash", 1))
         clock, state = Clock(), initial_state(one)
@@ -344,7 +344,7 @@ class TestElsewhere:
         assert classify_nets([one], [state], call("bash"), clock=clock)[0].kind == "gated"
         assert [await blocked(), await blocked()] == [False, True]
 
-    async def test_one_net_alone_and_results(self) -> None:
+    async def test_single_nets_result_uses_the_clock(self) -> None:
         """G-12, G-16: the result of a single net uses the clock, too."""
         one, clock = fresh_place(), Clock()
         state = initial_state(one)
@@ -353,7 +353,7 @@ class TestElsewhere:
         assert record.clock == clock.now
         assert state.since == {"fresh": (clock.now,)}
 
-    async def test_wrapped_tools(self) -> None:
+    async def test_create_gate_accepts_a_clock(self) -> None:
         """G-30: `create_gate` accepts a clock."""
         clock = Clock()
         session = create_gate(nets_of(limit("f", 1)), clock=clock).wrap_tools({"f": lambda: 1})

@@ -94,7 +94,7 @@ class TestEditing:
         decision = await gate.handle_tool_call(call("bash", command="ls"), operator.context)
         assert decision.reason == "delete is blocked and cannot be called."
 
-    async def test_edited_into_another_question(self) -> None:
+    async def test_edit_may_need_another_approval(self) -> None:
         """An edit that concerns another net also needs that net's approval."""
         operator = Operator(ApprovalAnswer(approved=True, input={"command": "deploy"}), True)
         gate = manager(
@@ -122,7 +122,7 @@ class TestEditing:
         decision = await gate.handle_tool_call(call("x", env="prod"), operator.context)
         assert decision.call.input == {"env": "prod"}
 
-    async def test_what_was_read_is_what_runs(self) -> None:
+    async def test_changing_input_during_request_has_no_effect(self) -> None:
         """Changing the given input during the request does not change what runs."""
         operator = Operator()
         shared: dict[str, object] = {"paths": ["a"]}
@@ -140,7 +140,7 @@ class TestEditing:
 class TestChangingMeanwhile:
     """G-58: after an answer, the call is classified again."""
 
-    async def test_state_changed(self) -> None:
+    async def test_token_spent_during_request_blocks(self) -> None:
         """G-15, G-58: a token spent during the request blocks, and `meta` is restored."""
         operator = Operator()
         gate = create_gate_manager(
@@ -163,7 +163,7 @@ class TestChangingMeanwhile:
         operator.before_answering = lambda: gate.states["m"].marking.update(p=0)
         assert (await gate.handle_tool_call(call("go"), operator.context)).block
 
-    async def test_activated_meanwhile(self) -> None:
+    async def test_net_activated_during_request_blocks(self) -> None:
         """G-58: a net that is switched on during the request blocks with its own reason."""
         operator = Operator()
         gate = registry("require human-approval before x\nblock x", active=["approve-before-x"])
@@ -171,7 +171,7 @@ class TestChangingMeanwhile:
         decision = await gate.handle_tool_call(call("x"), operator.context)
         assert decision.reason == "x is blocked and cannot be called."
 
-    async def test_removed_meanwhile(self) -> None:
+    async def test_net_switched_off_during_request_is_ignored(self) -> None:
         """G-58: a net that is switched off during the request does not count and does not move."""
         operator = Operator()
         gate = registry("require human-approval before x\nlimit x to 1 per session")
@@ -181,7 +181,7 @@ class TestChangingMeanwhile:
         assert [step.net for step in decision.steps] == ["approve-before-x"]
         assert markings(gate)["limit-x-1"]["budget"] == 1
 
-    async def test_new_question_meanwhile(self) -> None:
+    async def test_rule_activated_during_request_asks(self) -> None:
         """G-58: an approval rule that is switched on during the request also asks."""
         operator = Operator(True, False)
         gate = registry(
@@ -192,7 +192,7 @@ class TestChangingMeanwhile:
         decision = await gate.handle_tool_call(call("x", a="b"), operator.context)
         assert decision.reason == "y was rejected by human review."
 
-    async def test_mode_is_for_the_next_call(self) -> None:
+    async def test_mode_change_applies_to_next_call(self) -> None:
         """A call that waits when shadow mode begins still needs its answer."""
         operator = Operator(False)
         gate = manager("require human-approval before x")
@@ -252,7 +252,7 @@ class TestIds:
             assert await reason(gate, "a", "c1") is None
             gate.handle_tool_result(result("a", "c1"))
 
-    async def test_other_tools_result(self) -> None:
+    async def test_result_of_another_tool_changes_nothing(self) -> None:
         """G-53: a result that names another tool is an anomaly and changes nothing."""
         gate = manager("require a before b")
         await reason(gate, "a", "c1")

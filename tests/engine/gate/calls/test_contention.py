@@ -74,7 +74,7 @@ async def settled() -> None:
 class TestManyCalls:
     """The cost of a call while others wait for approval."""
 
-    async def test_names_are_taken_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_names_of_moves_are_computed_once(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """G-68: the names of a call's moves are computed once, not for every later call."""
         taken: list[NetVerdict] = []
         usual = contention._moved_names  # pyright: ignore[reportPrivateUsage]
@@ -96,7 +96,7 @@ class TestManyCalls:
 class TestLastToken:
     """The outcome of the second of two calls."""
 
-    async def test_blocked_in_the_net_s_words(self) -> None:
+    async def test_limit_blocks_second_call_after_approval(self) -> None:
         """G-68: only the first call is requested; then the limit blocks the second."""
         desk, gate = Desk(), manager(LAST)
         one, two = desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")
@@ -110,7 +110,7 @@ class TestLastToken:
         assert decision.net == "limit-deploy-1"
         assert desk.asked == ["1"]
 
-    async def test_asked_once_the_first_is_denied(self) -> None:
+    async def test_second_call_is_requested_after_denial(self) -> None:
         """G-68: if the first call is denied, the second is requested and may take the token."""
         desk, gate = Desk(), manager(LAST)
         one, two = desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")
@@ -121,7 +121,7 @@ class TestLastToken:
         await desk.answer("2", True)
         assert (await two).outcome == "allow"
 
-    async def test_asked_once_the_first_is_withdrawn(self) -> None:
+    async def test_second_call_is_requested_after_cancellation(self) -> None:
         """G-68: if the first call is cancelled, the second is requested."""
         desk, gate = Desk(), manager(LAST)
         one, _two = desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")
@@ -131,7 +131,7 @@ class TestLastToken:
         assert list(desk.open) == ["2"]
         await desk.answer("2", True)
 
-    async def test_asked_once_the_first_is_edited(self) -> None:
+    async def test_second_call_is_requested_after_edit_of_first(self) -> None:
         """G-68: if the first call is edited into another one, it releases the token."""
         desk = Desk()
         gate = manager(
@@ -148,7 +148,7 @@ class TestLastToken:
         await desk.answer("2", True)
         assert (await two).outcome == "allow"
 
-    async def test_edited_into_one_that_competes(self) -> None:
+    async def test_call_edited_into_a_competing_one_waits(self) -> None:
         """G-68: an edited call waits for the calls that claimed the token before."""
         desk = Desk()
         gate = manager(
@@ -167,7 +167,7 @@ class TestLastToken:
         assert (await _deploy).outcome == "allow"
         assert (await _test).reason == SPENT
 
-    async def test_as_many_as_there_are_tokens(self) -> None:
+    async def test_as_many_requests_as_tokens(self) -> None:
         """G-68: of five calls for two tokens, two are requested; after a denial, one more is."""
         desk, gate = Desk(), manager(LAST.replace("to 1", "to 2"))
         made = [desk.make(gate, "deploy", str(n)) for n in range(1, 6)]
@@ -181,7 +181,7 @@ class TestLastToken:
         outcomes = [(await one).outcome for one in made]
         assert outcomes == ["allow", "block", "allow", "block", "block"]
 
-    async def test_others_do_not_wait(self) -> None:
+    async def test_calls_that_do_not_compete_do_not_wait(self) -> None:
         """Calls that do not compete are requested at once."""
         desk = Desk()
         gate = manager(
@@ -193,7 +193,7 @@ class TestLastToken:
         for one in every:
             one.cancel()
 
-    async def test_a_cancelled_one_leaves_nothing(self) -> None:
+    async def test_cancelled_call_releases_its_id(self) -> None:
         """G-68: cancelling a waiting call releases its id and moves nothing."""
         desk, gate = Desk(), manager(LAST)
         before = everything(gate)
@@ -210,7 +210,7 @@ class TestLastToken:
         await desk.answer("2", True)
         assert [(await each).outcome for each in (one, again)] == ["block", "allow"]
 
-    async def test_an_id_that_waits_is_in_use(self) -> None:
+    async def test_id_of_waiting_call_is_in_use(self) -> None:
         """G-53: the id of a call that waits for another is in use."""
         desk, gate = Desk(), manager(LAST)
         every = [desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")]
@@ -219,7 +219,7 @@ class TestLastToken:
         for one in every:
             one.cancel()
 
-    async def test_nobody_to_ask(self) -> None:
+    async def test_blocked_without_an_approver(self) -> None:
         """A call is blocked at once if it has no approver to ask."""
         desk, gate = Desk(), manager(LAST)
         one = desk.make(gate, "deploy", "1")
@@ -227,7 +227,7 @@ class TestLastToken:
         assert await reason(gate, "deploy", "2") == "deploy requires human approval."
         one.cancel()
 
-    async def test_a_failing_wait(self) -> None:
+    async def test_failing_wait_blocks_only_its_own_call(self) -> None:
         """G-59: if the `wait` callback raises, only its own call is blocked."""
 
         async def fail(made: ToolCall, earlier: tuple[str, ...]) -> None:
@@ -245,7 +245,7 @@ class TestLastToken:
 class TestWhatChangesMeanwhile:
     """Nets, modes, grants and results that change while calls wait."""
 
-    async def test_a_net_switched_off(self) -> None:
+    async def test_switching_the_limit_off_releases_waiting_calls(self) -> None:
         """G-21: if the limit is switched off, waiting calls are requested."""
         desk, gate = Desk(), registry(LAST)
         every = [desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")]
@@ -257,7 +257,7 @@ class TestWhatChangesMeanwhile:
             one.cancel()
 
     @pytest.mark.parametrize("way", ["off", "shadow"])
-    async def test_never_released_by_itself(self, way: str) -> None:
+    async def test_waiting_call_is_requested_though_its_rule_is_off(self, way: str) -> None:
         """G-67: a call that waits for another is requested even if its rule is off or in shadow."""
         desk, gate = Desk(), registry(LAST)
         one, two = desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")
@@ -272,7 +272,7 @@ class TestWhatChangesMeanwhile:
         await desk.answer("2", True)
         assert [(await each).outcome for each in (one, two)] == ["block", "allow"]
 
-    async def test_a_result_that_brings_more(self) -> None:
+    async def test_refill_by_a_result_releases_next_call(self) -> None:
         """If a result refills the limit, the next call is requested at once."""
         desk = Desk()
         gate = manager("require human-approval before deploy\nlimit deploy to 2 per test")
@@ -290,7 +290,7 @@ class TestWhatChangesMeanwhile:
         for one in every:
             one.cancel()
 
-    async def test_a_grant_with_the_answer(self) -> None:
+    async def test_grant_with_the_answer_covers_waiting_call(self) -> None:
         """G-74: a grant given with an answer covers a waiting call that was not requested."""
         desk, gate = Desk(), manager(LAST.replace("to 1", "to 2"))
         made = [desk.make(gate, "deploy", str(n)) for n in range(1, 4)]
@@ -305,7 +305,7 @@ class TestWhatChangesMeanwhile:
         assert (decision.outcome, decision.granted) == ("allow", ("grant-1",))
         assert [(await one).outcome for one in made] == ["block", "block", "allow"]
 
-    async def test_a_call_nobody_asks_about_takes_it(self) -> None:
+    async def test_call_without_approval_takes_requested_calls_token(self) -> None:
         """G-15: a call that needs no approval does not wait; it takes the token of a requested call."""
         desk = Desk()
         gate = manager(
@@ -322,7 +322,7 @@ class TestWhatChangesMeanwhile:
         await desk.answer("1", True)
         assert (await asked).reason == "Tool 'deploy' is no longer available (state changed)."
 
-    async def test_deferred_transitions_take_nothing_yet(self) -> None:
+    async def test_calls_with_deferred_transitions_do_not_compete(self) -> None:
         """G-16: calls whose tokens move only with the result do not compete."""
         step = Transition("go", ["p"], [], ["x"], type="manual", deferred=True)
         desk, gate = Desk(), create_gate_manager([net("n", step)])
@@ -332,7 +332,7 @@ class TestWhatChangesMeanwhile:
         for one in every:
             one.cancel()
 
-    async def test_two_nets(self) -> None:
+    async def test_calls_competing_in_different_nets(self) -> None:
         """Calls that compete with a third call in different nets wait for that call only."""
         desk = Desk()
         gate = manager(
@@ -352,7 +352,7 @@ class TestWhatChangesMeanwhile:
 class TestNoDeadlock:
     """Calls made inside `confirm`, in threads and in other event loops."""
 
-    async def test_a_call_made_to_answer_a_question(self) -> None:
+    async def test_call_made_by_confirm_does_not_wait(self) -> None:
         """A call made by `confirm` does not wait for the call that is being requested."""
         gate = manager(LAST)
         inner: list[GateDecision] = []
@@ -367,7 +367,7 @@ class TestNoDeadlock:
         assert inner[0].outcome == "allow"
         assert decision.reason == "Tool 'deploy' is no longer available (state changed)."
 
-    def test_threads_with_loops_of_their_own(self) -> None:
+    def test_waiting_call_resumes_in_its_own_loop(self) -> None:
         """A waiting call resumes in its own loop when a call in another thread is decided."""
         gate = manager(LAST)
         asked = threading.Event()
@@ -395,7 +395,7 @@ class TestNoDeadlock:
             thread.join(10)
         assert got == {"1": None, "2": SPENT}
 
-    def test_wrapped_tools_in_threads(self) -> None:
+    def test_synchronous_tool_waits_in_its_thread(self) -> None:
         """A synchronous tool waits in its thread for the answer about another call."""
         asked, answer = threading.Event(), threading.Event()
         ran: list[str] = []
@@ -426,7 +426,7 @@ class TestNoDeadlock:
             assert not thread.is_alive()
         assert (ran, blocked) == (["one"], [SPENT])
 
-    async def test_a_synchronous_tool_in_the_loop(self) -> None:
+    async def test_synchronous_tool_in_event_loop_is_refused(self) -> None:
         """A synchronous tool in the event loop is refused instead of blocking the loop."""
         desk = Desk()
         session = gate(LAST, confirm=desk.confirm).wrap_tools({"deploy": lambda: "done"})
@@ -506,7 +506,7 @@ class TestLaws:
     @pytest.mark.slow
     @given(st.lists(events, max_size=25))
     @settings(max_examples=examples(150), deadline=None)
-    def test_one_question_a_token(self, history: list[tuple[object, ...]]) -> None:
+    def test_open_requests_never_exceed_tokens(self, history: list[tuple[object, ...]]) -> None:
         """G-68: a request is always open, for no more calls than tokens; results are as one by one."""
 
         async def check() -> None:

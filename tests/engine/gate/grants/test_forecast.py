@@ -41,11 +41,11 @@ def most(manager: GateManager, *steps: dict[str, object]) -> str:
 class TestOutcome:
     """The outcome of a step's calls."""
 
-    def test_nothing_asks(self) -> None:
+    def test_unrestricted_call_runs_anyway(self) -> None:
         """A call that no net restricts runs anyway."""
         assert told(gate(ASKS), {"tool": "push"}) == ["1 runs"]
 
-    def test_answered(self) -> None:
+    def test_plan_covers_rule_of_one_approver(self) -> None:
         """The plan covers calls that one approver could allow, as many as the step has."""
         manager = gate(f"{ASKS}require human-approval before deploy")
         assert told(manager, {"tool": "deploy", "count": 2}) == ["2 planned"]
@@ -61,26 +61,26 @@ class TestOutcome:
             ("not by author", "deploy needs approval not by author"),
         ],
     )
-    def test_asks_all_the_same(self, options: str, why: str) -> None:
+    def test_rule_for_several_approvers_still_asks(self, options: str, why: str) -> None:
         """A rule that asks for more than one approver of the plan still asks, with the reason."""
         manager = gate(f"{ASKS}require human-approval before deploy {options}")
         assert told(manager, {"tool": "deploy"}) == [f"1 asks: {why}"]
         assert most(manager, {"tool": "deploy"}) == "0 deploy"
 
-    def test_same_group(self) -> None:
+    def test_rule_of_the_plans_group_is_covered(self) -> None:
         """A plan that the same group must approve covers the group's rule."""
         rules = "require human-approval before plan by 1 of ops\n"
         manager = gate(f"{rules}require human-approval before deploy by 1 of ops")
         assert told(manager, {"tool": "deploy"}) == ["1 planned"]
 
-    def test_another_group(self) -> None:
+    def test_group_rule_covered_if_plan_approver_is_member(self) -> None:
         """A group's rule is covered if the plan's approver is in the group, so the maximum counts it."""
         manager = gate(f"{ASKS}require human-approval before deploy by 1 of ops")
         step = {"tool": "deploy", "count": 2}
         assert told(manager, step) == ["2 planned: if a member of ops approves it"]
         assert most(manager, step) == "2 deploy"
 
-    def test_name_that_may_be_gone(self) -> None:
+    def test_name_dependent_on_a_missing_field_still_asks(self) -> None:
         """A name that calls have only without a field still asks, but the maximum counts the calls."""
 
         def names(made: ToolCall) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ class TestOutcome:
         )
         assert most(manager, {"tool": "deploy"}) == "1 deploy"
 
-    def test_asked_after_another_call(self) -> None:
+    def test_rule_about_later_content_still_asks(self) -> None:
         """A rule about a call's later content still asks, because the plan's approver did not see it."""
         manager = gate(f"{ASKS}after fetch require human-approval before send")
         send = {"tool": "send", "count": 2}
@@ -101,7 +101,7 @@ class TestOutcome:
         why = "send needs approval by somebody who sees what fetch returned"
         assert told(manager, {"tool": "fetch"}, send) == ["1 runs", f"2 asks: {why}"]
 
-    def test_asked_later(self) -> None:
+    def test_net_that_asks_only_later_is_covered(self) -> None:
         """The forecast says that the plan also covers a net that asks only later."""
         transitions = [
             Transition("open", ("shut",), ("ready",), ("fetch",)),
@@ -116,7 +116,7 @@ class TestOutcome:
         assert told(manager, send) == [f"2 runs: {IF_ASKED}"]
         assert most(manager, send) == "2 send"
 
-    def test_free_afterwards(self) -> None:
+    def test_approval_that_frees_later_calls_is_not_covered(self) -> None:
         """An approval that also allows later calls cannot come from a plan."""
         manager = gate(f"{ASKS}block send after fetch until human-approval")
         fetch, send = {"tool": "fetch"}, {"tool": "send"}
@@ -143,14 +143,14 @@ class TestOutcome:
         assert told(manager, test, deploy) == ["1 runs", "1 runs"]
         assert told(manager, deploy, test)[0].startswith("1 blocked: ")
 
-    def test_from_the_present(self) -> None:
+    def test_earlier_calls_count_and_forecast_changes_nothing(self) -> None:
         """Earlier calls of the session count, and a forecast changes nothing."""
         manager = gate(f"{ASKS}require test before deploy")
         manager.replay([ReplayEntry("test")])
         for _ in range(2):
             assert told(manager, {"tool": "deploy"}) == ["1 runs"]
 
-    def test_no_plan(self) -> None:
+    def test_invalid_plan_has_no_forecast(self) -> None:
         """An invalid plan has no forecast."""
         assert gate(ASKS).plan_forecast({"title": "Release"}) == ()
 
@@ -175,7 +175,7 @@ class TestConditions:
         step = {"tool": "deploy", "when": 'not input.env = "prod"'}
         assert told(gate(self.RULES), step) == ["1 planned"]
 
-    def test_open(self) -> None:
+    def test_open_value_may_be_blocked(self) -> None:
         """A step that leaves the value open may be blocked."""
         (found,) = told(gate(self.RULES), {"tool": "deploy"})
         assert found.startswith("1 open: ")
@@ -195,14 +195,14 @@ class TestConditions:
         (found,) = told(manager, {"tool": "deploy"})
         assert found.startswith("1 blocked: ")
 
-    def test_open_limit(self) -> None:
+    def test_limit_with_open_condition(self) -> None:
         """A limit with an open condition may be used up by the earlier calls."""
         rules = f'{ASKS}limit deploy to 1 per session when input.env = "prod"'
         found = told(gate(rules), {"tool": "deploy", "count": 2})
         assert found[0] == "1 runs"
         assert found[1].startswith("1 open: ")
 
-    def test_sum(self) -> None:
+    def test_sum_is_known_only_if_the_step_fixes_it(self) -> None:
         """The number that a sum counts is known only if the step fixes it."""
         rules = f"{ASKS}limit pay to 100 of input.amount per session"
         fixed = {"tool": "pay", "count": 3, "when": "input.amount = 40"}
@@ -212,7 +212,7 @@ class TestConditions:
         (open_,) = told(gate(rules), {"tool": "pay"})
         assert open_ == "1 open: it depends on the number in input.amount"
 
-    def test_value_of_its_own(self) -> None:
+    def test_rule_per_value_counts_by_the_steps_value(self) -> None:
         """A rule per value counts by the step's value, and is open without one."""
         rules = f"{ASKS}require test before deploy for same input.env"
         test = {"tool": "test", "when": 'input.env = "a"'}
@@ -229,17 +229,17 @@ class TestEffects:
 
     RULES = f"{ASKS}map bash.command make_deploy as deploy\nrequire human-approval before deploy"
 
-    def test_named(self) -> None:
+    def test_named_effects_are_covered(self) -> None:
         """A step covers the effects that it names."""
         step = {"tool": "bash", "when": 'input.command = "make_deploy"', "effects": ["deploy"]}
         assert told(gate(self.RULES), step) == ["1 planned"]
 
-    def test_not_named(self) -> None:
+    def test_unnamed_effect_still_asks(self) -> None:
         """An effect that the step does not name still asks."""
         (found,) = told(gate(self.RULES), {"tool": "bash", "when": 'input.command = "make_deploy"'})
         assert found == "1 asks: its calls also count as 'deploy', which the step does not name"
 
-    def test_anything_else(self) -> None:
+    def test_anything_else_still_asks(self) -> None:
         """The name of calls that no rule mentions also asks."""
         (found,) = told(gate(f"{ASKS}require human-approval before anything-else"), {"tool": "push"})
         assert found == "1 asks: its calls also count as 'anything-else', which the step does not name"
@@ -289,7 +289,9 @@ class TestCommands:
             ("git push; ls", ["push"]),
         ],
     )
-    async def test_as_it_comes(self, command: str, effects: list[str]) -> None:
+    async def test_forecast_of_fixed_command_matches_outcome(
+        self, command: str, effects: list[str]
+    ) -> None:
         """G-109: for a step with a fixed command, the forecast matches the actual outcome."""
         manager = planning(self.RULES.removeprefix(ASKS))
         given: dict[str, object] = {

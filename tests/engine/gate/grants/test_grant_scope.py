@@ -26,7 +26,7 @@ class TestNarrow:
         assert (await decide("deploy", free=True)).block
 
     @pytest.mark.parametrize("value", [{"env": "prod"}, {"env": None}, {"n": 1, "env": "staging"}, {}])
-    async def test_another_value_that_no_map_reads(self, value: dict[str, object]) -> None:
+    async def test_another_value_not_read_by_a_map(self, value: dict[str, object]) -> None:
         """G-74: a grant by names covers only the values shown, unless a map reads them."""
         shown = {"env": "staging"}
         for names in ({}, {"names": Names()}):
@@ -34,7 +34,7 @@ class TestNarrow:
             assert (await decide("deploy", **shown)).granted == (KEY,)
             assert (await decide("deploy", **value)).block
 
-    async def test_beside_its_names(self) -> None:
+    async def test_effects_besides_the_named_programs(self) -> None:
         """G-74: a grant by names is refused if the call has effects beside its named programs."""
         decide = Asker(gate_of(approval(), names=Names()))
         refused = await decide("deploy", granting(), beside="it sets a variable")
@@ -96,7 +96,7 @@ class TestNarrow:
         assert (await decide("deploy", **value)).block
         assert (await decide("deploy", n=1)).granted == (KEY,)
 
-    async def test_its_input_is_its_own(self) -> None:
+    async def test_changing_an_approved_list_later(self) -> None:
         """G-13: changing a list after its approval does not change the grant."""
         listed = [1]
         decide = await granted(granting("input"), value={"n": listed})
@@ -113,7 +113,7 @@ class TestNarrow:
         decision = await decide("deploy", yes(input=edited), yes(), **both)
         assert (decision.granted, [r.tool for r in decide.asked]) == ((), ["other", "deploy"])
 
-    async def test_several_people(self) -> None:
+    async def test_rule_for_several_approvers(self) -> None:
         """G-13: a rule for several people cannot be granted; the answer is refused with the reason."""
         decide = Asker(gate_of(approval(people=2)))
         decision = await decide("deploy", yes("ada", others=("grace",), grant=GrantTerms("names")))
@@ -122,13 +122,13 @@ class TestNarrow:
         )
         assert (decision.gave, decide.gate.grants) == ((), {})
 
-    async def test_no_grants(self) -> None:
+    async def test_rule_with_no_grants(self) -> None:
         """G-13: a rule with `no grants` cannot be granted."""
         decide = Asker(gate_of(approval(grants=False)))
         assert "the rule says 'no grants'" in str((await decide("deploy", granting())).reason)
         assert decide.gate.grants == {}
 
-    async def test_forged(self) -> None:
+    async def test_grant_added_to_a_rule_without_grants(self) -> None:
         """G-13: a grant added from elsewhere does not cover such rules either."""
         for parts in ({"grants": False}, {"people": 2}):
             decide = Asker(gate_of(approval(**parts)))
@@ -146,7 +146,7 @@ class TestNarrow:
         await decide("deploy", granting("input"), murky=True)
         assert (await decide("deploy", murky=True)).granted == ("grant-2",)
 
-    async def test_more_than_its_effects(self) -> None:
+    async def test_call_that_runs_unnamed_commands(self) -> None:
         """G-51: a grant by names neither arises from nor covers a call that runs unnamed commands."""
         decide = Asker(gate_of(approval(), names=Names()))
         assert "runs more than its effects name" in str(
@@ -157,7 +157,7 @@ class TestNarrow:
         await decide("deploy", granting("input"), more=True)
         assert (await decide("deploy", more=True)).granted == ("grant-2",)
 
-    async def test_another_net_of_that_name(self) -> None:
+    async def test_another_name_of_a_hand_built_net(self) -> None:
         """G-43: a grant for one name of a hand-built net does not cover another name."""
         ask = net(
             "ask",

@@ -19,7 +19,7 @@ from ..support.ruled import Asker, Clock, approval, block, gate_of, granting, is
 class TestRecorded:
     """Grants of a record."""
 
-    async def test_restored(self) -> None:
+    async def test_restored_with_remaining_uses_and_time(self) -> None:
         """G-63: a restored grant has the uses and the time that were left."""
         clock = Clock()
         decide = await granted(granting(uses=3, seconds=60), clock=clock)
@@ -35,7 +35,7 @@ class TestRecorded:
         again = Asker(second)
         assert (await again("deploy")).granted == (KEY,)
 
-    async def test_over_when_restored(self) -> None:
+    async def test_expired_before_restore(self) -> None:
         """G-63: a grant that expired before it was restored covers nothing."""
         gate = gate_of(approval(), clock=Clock(100.0))
         gate.restore(
@@ -43,7 +43,7 @@ class TestRecorded:
         )
         assert (await Asker(gate)("deploy")).block
 
-    async def test_revoked_ones(self) -> None:
+    async def test_revoked_grant_stays_revoked(self) -> None:
         """G-63: a revoked grant stays revoked, and its key stays used."""
         gate = gate_of(approval())
         both = [made(gate), made(gate, "grant-2")]
@@ -58,7 +58,7 @@ class TestRecorded:
     @pytest.mark.parametrize(
         "since", [None, {KEY: {}}, {KEY: {"granted": (1.0,)}}, {KEY: {"granted": (1.0, nan)}}]
     )
-    async def test_no_time(self, since: Any) -> None:
+    async def test_expiring_grant_without_use_times_is_not_restored(self, since: Any) -> None:
         """G-63: a grant that expires is not restored without the time of every use; nothing changes."""
         gate = gate_of(approval())
         with pytest.raises(NetError):
@@ -67,7 +67,7 @@ class TestRecorded:
             )
         assert (gate.grants, gate.mode) == ({}, "enforce")
 
-    async def test_restored_without_grants(self) -> None:
+    async def test_restore_without_grants_argument_keeps_grants(self) -> None:
         """G-63: without a `grants` argument, the grants stay."""
         decide = await granted(granting(uses=2))
         decide.gate.restore(mode="enforce")
@@ -75,7 +75,7 @@ class TestRecorded:
         decide.gate.restore(grants=[])
         assert decide.gate.grants == {}
 
-    async def test_added(self) -> None:
+    async def test_added_grant_counts_from_given_time(self) -> None:
         """G-63: an added grant counts from the given time, or from now."""
         clock = Clock()
         gate = gate_of(approval(), clock=clock)
@@ -85,7 +85,7 @@ class TestRecorded:
         clock.now += 1
         assert (await decide("deploy")).block
 
-    async def test_refused(self) -> None:
+    async def test_invalid_or_used_keys_are_refused(self) -> None:
         """G-63: invalid or used keys and unknown nets are refused."""
         gate = gate_of(approval())
         gate.add_grant(made(gate))
@@ -101,7 +101,7 @@ class TestRecorded:
             gate.add_grant(made(gate, "grant-2", GrantTerms("names", 1, 60)), since=nan)
         assert list(gate.grants) == [KEY]
 
-    def test_no_net_is_called_so(self) -> None:
+    def test_net_cannot_have_the_key_of_a_grant(self) -> None:
         """G-21: a net cannot have the key of a grant."""
         for nets in ([net("grant-7")], {"grant-7": net("n")}):
             with pytest.raises(NetError, match="grant-7"):
@@ -112,14 +112,14 @@ class TestRecorded:
 class TestSaid:
     """The gate's description of its grants."""
 
-    async def test_status(self) -> None:
+    async def test_status_has_one_line_per_grant(self) -> None:
         """G-20: one line per grant, after the nets."""
         decide = await granted(granting(uses=2))
         assert decide.gate.format_status() == (
             "approve-before-deploy: ready:1\ngrant-1 (grant for deploy): granted:2"
         )
 
-    async def test_explanation(self) -> None:
+    async def test_explanation_names_the_grant(self) -> None:
         """G-60: the explanation of a granted call says `allow` and names the grant."""
         decide = await granted(granting(uses=1))
         explained = decide.gate.explain(call("deploy"))
@@ -129,7 +129,7 @@ class TestSaid:
         explained = decide.gate.explain(call("deploy"))
         assert (explained.outcome, explained.granted) == ("ask", ())
 
-    async def test_a_block_stays_a_block(self) -> None:
+    async def test_grant_does_not_affect_other_nets(self) -> None:
         """G-11: a grant does not affect other nets."""
         gate = gate_of(approval(), block("deploy", is_("env", "prod")))
         gate.add_grant(made(gate))

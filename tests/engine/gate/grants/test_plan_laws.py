@@ -179,7 +179,7 @@ async def law(rules: str, plan: dict[str, Any], calls: Sequence[Call], groups: t
 
 
 class TestLaws:
-    def test_no_more_than_one_persons_approvals(self) -> None:
+    def test_plan_allows_only_what_its_approver_could(self) -> None:
         """LAW (G-109): the comparison holds for random rules, plans and calls."""
         passed = 0
         tried = examples(4_000, usual=160)

@@ -21,14 +21,14 @@ def members(nets: Mapping[str, SkillNet]) -> list[Member]:
 
 
 class TestKnownTools:
-    def test_are_of_the_net(self) -> None:
+    def test_gates_with_the_same_nets_share_them(self) -> None:
         """Gates with the same nets share the known tools but not the states."""
         nets = compile_rules(RULES).registry
         for a, b in zip(members(nets), members(nets), strict=True):
             assert a.knows is b.knows
             assert a.state is not b.state
 
-    def test_are_not_of_another(self) -> None:
+    def test_other_nets_have_their_own(self) -> None:
         """An equal net, or the same net under another key, has its own known tools."""
         (net, *_) = compile_rules(RULES).registry.values()
         one, same, other = (
@@ -39,7 +39,7 @@ class TestKnownTools:
         assert {member.knows["deploy"].blocked.net for member in (one, same)} == {"a"}
         assert other.knows["deploy"].blocked.net == "b"
 
-    def test_end_with_their_gates(self) -> None:
+    def test_freed_with_the_last_gate(self) -> None:
         """The known tools of a net are freed with the last gate that holds it."""
         held = members(compile_rules(RULES).registry)
         known = [ref(member._known) for member in held]
@@ -49,7 +49,7 @@ class TestKnownTools:
 
 
 class TestRosters:
-    def test_know_names_together(self) -> None:
+    def test_same_nets_share_one_index(self) -> None:
         """Rosters of the same nets share one index of names, but their lanes hold their own nets."""
         nets = compile_rules("limit deploy to 2 per session").registry
         one, other = Roster(members(nets)), Roster(members(nets))
@@ -59,12 +59,12 @@ class TestRosters:
             assert lane is not None
             assert [id(member) for member, _ in lane.nets] == [id(member) for member in roster.members]
 
-    def test_of_another_order_know_others(self) -> None:
+    def test_another_order_has_its_own_index(self) -> None:
         """Rosters with another order of nets do not share the index."""
         first, second = members(compile_rules(RULES).registry)
         assert Roster([first, second])._names is not Roster([second, first])._names
 
-    def test_end_with_their_gates(self) -> None:
+    def test_index_is_freed_with_the_last_roster(self) -> None:
         """The index is freed with the last roster of its nets."""
         names = ref(Roster(members(compile_rules(RULES).registry))._names)
         assert names() is None

@@ -33,7 +33,7 @@ class Journal:
 class TestRecording:
     """No unrecorded decision is returned."""
 
-    async def test_every_decision(self) -> None:
+    async def test_every_decision_is_recorded(self) -> None:
         """Allowed, blocked, refused and failed calls are all recorded."""
         journal = Journal()
         gate = manager("block x\nrequire human-approval before y", record=journal)
@@ -47,7 +47,7 @@ class TestRecording:
         await gate.handle_tool_call(call("y", "4"), GateContext(explode))
         assert journal.kept == [("1", "allow"), ("2", "block"), ("3", "block"), ("4", "block")]
 
-    async def test_unrecorded_blocks(self, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_unrecorded_decision_blocks(self, caplog: pytest.LogCaptureFixture) -> None:
         """An unrecorded decision blocks, and so does every later call until the gate is restored."""
         journal = Journal()
         heard: list[str] = []
@@ -65,7 +65,7 @@ class TestRecording:
         assert await reason(gate, "x", "1") is None
         assert journal.kept == [("1", "allow")]
 
-    async def test_is_logged_once_until_one_is_recorded(self, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_failure_is_logged_once_until_a_success(self, caplog: pytest.LogCaptureFixture) -> None:
         """A failure is logged once until a decision is recorded; the next failure is logged again."""
         journal = Journal()
         gate = manager("limit x to 9 per session", record=journal)
@@ -77,14 +77,14 @@ class TestRecording:
             logged.append(len([each for each in caplog.records if each.levelno >= logging.ERROR]))
         assert logged == [1, 1, 1, 2]
 
-    async def test_shadow_too(self) -> None:
+    async def test_unrecorded_call_does_not_run_in_shadow(self) -> None:
         """An unrecorded call does not run in shadow mode either."""
         journal = Journal()
         journal.problem = OSError("disk full")
         gate = manager("block x", record=journal, mode="shadow")
         assert (await gate.handle_tool_call(call("free"))).block
 
-    async def test_also_an_id_in_use(self) -> None:
+    async def test_repeated_id_after_unrecorded_decision(self) -> None:
         """G-53: shadow mode allows a repeated id, but not after a decision could not be recorded."""
         journal = Journal()
         gate = manager("require x before y", record=journal, mode="shadow")
@@ -94,7 +94,7 @@ class TestRecording:
         assert (await gate.handle_tool_call(call("free", "2"))).block
         assert (await gate.handle_tool_call(call("x", "1"))).block
 
-    async def test_waits_for_the_record(self) -> None:
+    async def test_decision_waits_for_its_record(self) -> None:
         """The decision is returned only once it is recorded; until then its id is in use."""
         journal = Journal()
         journal.written.clear()
@@ -107,7 +107,7 @@ class TestRecording:
         assert (await deciding).outcome == "allow"
         assert (await second).reason == "Tool call id '1' is already in use."
 
-    async def test_cancelled_while_recording(self) -> None:
+    async def test_cancellation_while_recording_still_returns_decision(self) -> None:
         """A decision that is being recorded is returned despite a cancellation: the nets have moved."""
         journal = Journal()
         journal.written.clear()

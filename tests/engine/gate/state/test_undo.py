@@ -58,7 +58,7 @@ class TestUnfired:
     @pytest.mark.slow
     @given(nets)
     @settings(max_examples=examples(400), deadline=None)
-    def test_the_marking_before_or_none(self, drawn: Any) -> None:
+    def test_returns_previous_marking_or_none(self, drawn: Any) -> None:
         """A-40: undoing returns the marking before, or none if that cannot be determined."""
         made = hand_built(drawn)
         try:
@@ -74,7 +74,7 @@ class TestUnfired:
             if transition.name in after:
                 assert unfired(made, after[transition.name], transition) in (before, None)
 
-    def test_own_arcs(self) -> None:
+    def test_own_arcs_are_reversed(self) -> None:
         """A-40: output tokens go and input tokens return, also for places missing in the marking."""
         twice = Transition("t", ["a", "a", "b"], ["b", "c"], ["x"])
         made = net("n", twice, marking={"a": 2, "b": 1, "c": 0})
@@ -89,12 +89,14 @@ class TestUnfired:
         ],
         ids=["transfers", "its output may have moved something", "its input kept something back"],
     )
-    def test_cannot_be_told(self, transition: Transition, other: Transition | None) -> None:
+    def test_ambiguous_marking_stays_spent(
+        self, transition: Transition, other: Transition | None
+    ) -> None:
         """A-40: if several markings lead to the present one, the token stays spent."""
         made = net("n", transition, *([other] if other else []), marking=dict.fromkeys(PLACES, 0))
         assert unfired(made, dict.fromkeys(PLACES, 1), transition) is None
 
-    def test_spent_since(self) -> None:
+    def test_output_token_already_spent(self) -> None:
         """A-40: if the output token is already gone, nothing is undone."""
         moved = Transition("t", ["a"], ["b"], ["x"])
         assert unfired(net("n", moved, marking={"a": 1, "b": 0}), {"a": 0, "b": 0}, moved) is None
@@ -105,7 +107,7 @@ class TestTakenBack:
 
     @given(histories, st.data())
     @settings(max_examples=examples(100), deadline=None)
-    def test_as_before_the_call(self, history: list[Any], data: st.DataObject) -> None:
+    def test_every_marking_is_as_before_the_call(self, history: list[Any], data: st.DataObject) -> None:
         """A-40: for compiled nets, a decided call that did not run leaves every marking as before."""
 
         async def check() -> None:
@@ -123,7 +125,7 @@ class TestTakenBack:
 
         asyncio.run(check())
 
-    async def test_a_budget(self) -> None:
+    async def test_unexecuted_calls_do_not_count_against_a_limit(self) -> None:
         """A-40: calls that never ran do not count against a limit."""
         gate = manager("limit deploy to 2 per session")
         for number in range(3):
@@ -132,14 +134,14 @@ class TestTakenBack:
         await succeed(gate, "deploy", "2")
         assert await reason(gate, "deploy", "3") == "deploy has reached its limit of 2 calls per session."
 
-    async def test_only_one_that_never_ran(self) -> None:
+    async def test_failed_run_stays_charged(self) -> None:
         """G-16: a call that ran and failed stays charged."""
         gate = manager("limit deploy to 1 per session")
         await allowed(gate, "deploy")
         gate.handle_tool_result(result("deploy", is_error=True))
         assert await reason(gate, "deploy", "2") is not None
 
-    async def test_once(self) -> None:
+    async def test_call_is_undone_only_once(self) -> None:
         """A-40: a call is undone once, and an unknown call never."""
         gate = manager("limit deploy to 3 per session")
         first, second = await allowed(gate, "deploy", "1"), await allowed(gate, "deploy", "2")
@@ -149,7 +151,7 @@ class TestTakenBack:
         assert gate.handle_tool_result(stray).undone == ()
         assert markings(gate)["limit-deploy-3"]["budget"] == 2
 
-    async def test_a_success_takes_nothing_back(self) -> None:
+    async def test_success_with_undo_steps_counts_as_run(self) -> None:
         """A-40: a successful result with steps to undo counts as having run."""
         gate = manager("limit deploy to 1 per session")
         decision = await allowed(gate, "deploy")
@@ -157,7 +159,7 @@ class TestTakenBack:
         assert gate.handle_tool_result(told).undone == ()
         assert await reason(gate, "deploy", "2") is not None
 
-    async def test_another_tools_result(self) -> None:
+    async def test_result_of_another_tool_changes_nothing(self) -> None:
         """G-53: a result that names another tool than its call changes nothing."""
         gate = manager("require deploy before test\nlimit deploy to 1 per session")
         decision = await allowed(gate, "deploy")
@@ -165,7 +167,7 @@ class TestTakenBack:
         record = gate.handle_tool_result(ToolResult("1", "other", {}, True, decision.steps))
         assert (record.anomaly is not None, record.undone, markings(gate)) == (True, (), before)
 
-    async def test_in_any_order(self) -> None:
+    async def test_equal_calls_are_undone_in_any_order(self) -> None:
         """A-40: equal calls can be undone in any order, and their deferred steps are dropped."""
         gate = manager("limit deploy to 3 per session\nrequire deploy before test")
         made = [await allowed(gate, "deploy", str(number)) for number in range(3)]
@@ -174,7 +176,7 @@ class TestTakenBack:
         assert markings(gate)["limit-deploy-3"]["budget"] == 3
         assert gate._pending.waiting == {}
 
-    async def test_a_net_that_is_off(self) -> None:
+    async def test_net_switched_off_in_between_is_undone(self) -> None:
         """G-17: a net that was switched off in between is also undone."""
         gate = registry("limit deploy to 1 per session")
         decision = await allowed(gate, "deploy")
@@ -182,7 +184,7 @@ class TestTakenBack:
         assert not_run(gate, decision) == ["do-deploy"]
         assert markings(gate)["limit-deploy-1"]["budget"] == 1
 
-    async def test_all_of_a_net_or_none(self) -> None:
+    async def test_steps_of_a_net_are_undone_together(self) -> None:
         """A-40: the steps of a net are undone together, last first; each net separately."""
         steps = (
             Transition("one", ["a"], ["b"], ["x"]),
@@ -200,14 +202,14 @@ class TestTakenBack:
         assert not_run(gate, decision) == ["do"]
         assert markings(gate)["chain"] == {"a": 0, "b": 0, "c": 0, "d": 1}
 
-    async def test_asked(self) -> None:
+    async def test_approved_call_is_undone(self) -> None:
         """A-40: an approved call that never ran is also undone."""
         gate = manager("require human-approval before deploy\nlimit deploy to 1 per session")
         decision = await allowed(gate, "deploy")
         assert sorted(not_run(gate, decision)) == ["approve", "do-deploy"]
         assert markings(gate)["limit-deploy-1"]["budget"] == 1
 
-    async def test_in_shadow_mode(self) -> None:
+    async def test_shadow_mode_undoes_moves(self) -> None:
         """G-57: shadow mode also undoes moves, even if enforce mode would have asked."""
         gate = manager(
             "limit deploy to 1 per session\nrequire human-approval before deploy", mode="shadow"
@@ -221,7 +223,7 @@ class TestTakenBack:
 class TestStaysSpent:
     """Cases in which returning a token could give one too many."""
 
-    async def test_refilled_meanwhile(self) -> None:
+    async def test_limit_refilled_in_between(self) -> None:
         """A-40: a limit that was refilled in between does not get the token back."""
         gate = manager("limit a to 2 per r")
         first = await allowed(gate, "a", "1")
@@ -231,7 +233,7 @@ class TestStaysSpent:
         await allowed(gate, "a", "4")
         assert await reason(gate, "a", "5") == "a has reached its limit of 2 calls per r."
 
-    async def test_earned_again_meanwhile(self) -> None:
+    async def test_another_success_in_between(self) -> None:
         """A-40: if another success came in between, an undone call does not give its token back."""
         gate = manager("require test before deploy")
         await succeed(gate, "test", "1")
@@ -241,7 +243,7 @@ class TestStaysSpent:
         assert not_run(gate, first) == []
         assert await reason(gate, "deploy", "5") is not None
 
-    async def test_put_back_or_replayed_meanwhile(self) -> None:
+    async def test_restored_or_replayed_gate(self) -> None:
         """G-25, G-63: a restored or replayed gate has no call to undo."""
         for move in (
             lambda gate: gate.restore(markings={"limit-deploy-2": {"ready": 1, "budget": 2}}),
@@ -255,7 +257,7 @@ class TestStaysSpent:
             assert markings(gate) == before
 
     @pytest.mark.parametrize("rules", ["limit deploy to 1 per session", "limit deploy to 1 per 1h"])
-    async def test_run_past_meanwhile(self, rules: str) -> None:
+    async def test_shadow_call_exceeded_the_limit_in_between(self, rules: str) -> None:
         """G-57: the token is not returned if shadow mode let a call run past the limit in between."""
         gate = manager(rules, mode="shadow")
         first, second = await allowed(gate, "deploy", "1"), await allowed(gate, "deploy", "2")
@@ -264,14 +266,14 @@ class TestStaysSpent:
         gate.mode = "enforce"
         assert await reason(gate, "deploy", "3") is not None
 
-    async def test_run_past_a_net_only(self) -> None:
+    async def test_net_outside_the_shadow_call_is_undone(self) -> None:
         """G-57: another net that such a call did not concern still undoes its move."""
         gate = manager("limit a to 1 per session\nlimit b to 2 per session", mode="shadow")
         one, two = await allowed(gate, "a", "1"), await allowed(gate, "b", "2")
         await allowed(gate, "a", "3")
         assert (not_run(gate, one), not_run(gate, two)) == ([], ["do-b"])
 
-    async def test_an_id_in_use(self) -> None:
+    async def test_shadow_call_with_used_id(self) -> None:
         """G-53: a call that shadow mode ran under a used id has nothing to undo."""
         gate = manager("limit a to 2 per session\nrequire a before b", mode="shadow")
         first = await allowed(gate, "a", "1")
@@ -282,7 +284,9 @@ class TestStaysSpent:
     @pytest.mark.parametrize("mode", ["enforce", "shadow"])
     @given(st.lists(st.sampled_from(["a", "b", "r", "fail", "back"]), max_size=14), st.data())
     @settings(max_examples=examples(200), deadline=None)
-    def test_never_one_too_many(self, mode: Mode, played: list[str], data: st.DataObject) -> None:
+    def test_undone_calls_never_allow_extra_calls(
+        self, mode: Mode, played: list[str], data: st.DataObject
+    ) -> None:
         """A-40: with undone calls, no more calls may run than if they had never been made."""
         rules = compile_rules("limit a to 2 per r\nrequire r before b\nlimit b to 2 per session")
 

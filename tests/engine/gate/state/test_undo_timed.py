@@ -85,7 +85,7 @@ def stands(made: SkillNet, state: GateState, now: float) -> tuple[dict[str, int]
 class TestSlidingLimit:
     """A use of a sliding limit."""
 
-    async def test_comes_back_at_once(self) -> None:
+    async def test_use_returns_at_once(self) -> None:
         """A-40: a call that never ran gives back its use; other uses keep their times."""
         clock = Clock()
         gate = gate_of(limit("bash", 2), clock=clock)
@@ -100,7 +100,7 @@ class TestSlidingLimit:
         assert not (await decide("bash")).block
         assert (await decide("bash")).block
 
-    async def test_the_first_of_several(self) -> None:
+    async def test_token_of_that_call_is_removed(self) -> None:
         """A-40: the token of that call is removed, not one that came later."""
         clock = Clock()
         gate = gate_of(limit("bash", 3), clock=clock)
@@ -111,7 +111,7 @@ class TestSlidingLimit:
         assert undone(not_run(gate, first)) == ["do-bash"]
         assert gate.states["limit-bash-3-per-1h"].since == {"spent": (clock.now,)}
 
-    async def test_once_time_has_brought_it_back(self) -> None:
+    async def test_use_returned_by_time_is_not_returned_again(self) -> None:
         """A-40: a use that time has already returned is not given back again."""
         clock = Clock()
         gate = gate_of(limit("bash", 2), clock=clock)
@@ -124,7 +124,7 @@ class TestSlidingLimit:
         assert undone(not_run(gate, first)) == []
         assert (await decide("bash")).block
 
-    async def test_one_that_ran(self) -> None:
+    async def test_failed_run_stays_charged(self) -> None:
         """G-16: a call that ran and failed stays charged."""
         gate = gate_of(limit("bash", 1), clock=Clock())
         decide = Asker(gate)
@@ -137,7 +137,7 @@ class TestSlidingLimit:
         st.data(),
     )
     @settings(max_examples=examples(80), deadline=None)
-    def test_always_while_it_counts(self, waits: list[float], data: st.DataObject) -> None:
+    def test_returned_if_and_only_if_still_spent(self, waits: list[float], data: st.DataObject) -> None:
         """A-40: a use is given back if and only if it is still spent."""
 
         async def check() -> None:
@@ -167,7 +167,7 @@ class TestExpiringGrant:
         await decide("deploy", granting(uses=uses, seconds=60))
         return gate, decide, clock
 
-    async def test_comes_back_with_its_time(self) -> None:
+    async def test_use_returns_with_its_arrival_time(self) -> None:
         """A-40: the use returns with its original arrival time and expiry."""
         gate, decide, clock = await self.grant(1)
         given_at = clock.now
@@ -181,7 +181,7 @@ class TestExpiringGrant:
         clock.now = given_at + 60
         assert (await decide("deploy")).granted == ()
 
-    async def test_over_meanwhile(self) -> None:
+    async def test_use_returned_after_expiry_ends_at_once(self) -> None:
         """A-40: a use that returns after the expiry ends at once."""
         gate, decide, clock = await self.grant(1)
         decision = await decide("deploy")
@@ -189,7 +189,7 @@ class TestExpiringGrant:
         not_run(gate, decision)
         assert (await decide("deploy")).granted == ()
 
-    async def test_one_of_several(self) -> None:
+    async def test_equal_uses_are_undone_in_any_order(self) -> None:
         """A-40: equal uses can be undone in any order."""
         gate, decide, _ = await self.grant(2)
         first, second = await decide("deploy"), await decide("deploy")
@@ -204,7 +204,7 @@ class TestAsIfItHadNeverBeen:
     @pytest.mark.slow
     @given(nets, histories, st.data())
     @settings(max_examples=examples(400), deadline=None)
-    def test_or_it_stays_spent(
+    def test_marking_and_times_equal_those_without_the_call(
         self, drawn: Any, history: list[tuple[str, float]], data: st.DataObject
     ) -> None:
         """A-40: despite time and calls in between, marking and times equal those without the call."""
@@ -244,7 +244,7 @@ class TestAsIfItHadNeverBeen:
 class TestStaysSpent:
     """Cases in which the other course cannot be determined."""
 
-    async def test_others_could_have_had_it(self) -> None:
+    async def test_tool_with_another_transition(self) -> None:
         """A-40: if the tool has another transition, a later call might have used that."""
         made = net(
             "n",
@@ -263,7 +263,7 @@ class TestStaysSpent:
         assert undone(not_run(gate, first)) == []
         assert undone(not_run(gate, second)) == ["one"]
 
-    async def test_it_would_have_ended(self) -> None:
+    async def test_tokens_with_other_arrival_times(self) -> None:
         """A-40: tokens with other arrival times might have been used instead."""
         made = net(
             "n",
@@ -282,7 +282,7 @@ class TestStaysSpent:
         await decide("use")
         assert undone(not_run(gate, first)) == []
 
-    async def test_a_validator(self) -> None:
+    async def test_net_with_a_validator(self) -> None:
         """A-40: the effect of a validator is unknown, so nothing is undone."""
 
         def check(*_: object) -> Rejection | None:
@@ -299,7 +299,7 @@ class TestStaysSpent:
         assert undone(not_run(gate, await Asker(gate)("x"))) == []
 
     @pytest.mark.parametrize("mode", ["enforce", "shadow"])
-    async def test_in_both_modes(self, mode: Any) -> None:
+    async def test_shadow_mode_undoes_moves(self, mode: Any) -> None:
         """G-57: shadow mode undoes its moves, too."""
         gate = gate_of(limit("bash", 2), clock=Clock(), mode=mode)
         assert undone(not_run(gate, await Asker(gate)("bash"))) == ["do-bash"]

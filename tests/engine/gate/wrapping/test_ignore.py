@@ -19,7 +19,7 @@ def gate(**options: Any) -> Any:
 
 class TestFunctions:
     @pytest.mark.parametrize("named", [False, True])
-    async def test_get_their_context(self, named: bool) -> None:
+    async def test_tool_gets_context_request_does_not(self, named: bool) -> None:
         """The request has the input without the context; the tool gets both."""
         seen: list[object] = []
 
@@ -35,7 +35,7 @@ class TestFunctions:
         assert await (tool(ctx=context) if named else tool(context)) == (context, "prod")
         assert seen == [{"env": "prod"}]
 
-    async def test_keep_it_beside_an_edited_input(self) -> None:
+    async def test_edit_of_the_context_is_refused(self) -> None:
         """An edit changes only the input; an edit of the context is refused."""
         edits: list[dict[str, object]] = [{"env": "staging"}, {"env": "staging", "ctx": "forged"}]
 
@@ -50,7 +50,7 @@ class TestFunctions:
         with pytest.raises(TypeError, match="cannot set 'ctx'"):
             await tool("own", env="prod")
 
-    async def test_by_name_have_none_to_pass(self) -> None:
+    async def test_call_refuses_a_context(self) -> None:
         """`call` takes the input without a context; a context in it is refused."""
 
         def show(ctx: object = None) -> object:
@@ -61,7 +61,7 @@ class TestFunctions:
         with pytest.raises(TypeError, match="cannot set 'ctx'"):
             await session.call("show", {"ctx": "x"})
 
-    def test_judged_without_it(self) -> None:
+    def test_ignored_field_counts_as_missing(self) -> None:
         """A rule about the ignored name applies as if the field were missing."""
         session = gate().wrap_tools({"list": lambda ctx: ctx, "rm": lambda env: env}, ignore=("ctx",))
         assert session.tools["list"]("x") == "x"
@@ -70,7 +70,7 @@ class TestFunctions:
 
 
 class TestExecute:
-    async def test_takes_the_input_behind_it(self) -> None:
+    async def test_input_and_id_are_found_after_context(self) -> None:
         """For `execute(ctx, input, options)`, the input and the call's id are found in their places."""
         got: list[object] = []
 
@@ -96,12 +96,12 @@ class TestExecute:
 
 
 class TestNames:
-    def test_have_to_be_there(self) -> None:
+    def test_unknown_ignored_name_is_refused(self) -> None:
         """An ignored name that no tool has is refused."""
         with pytest.raises(ValueError, match="no gated tool has: context"):
             gate().wrap_tools({"rm": lambda ctx: ctx}, ignore=("context",))
 
-    def test_are_a_collection(self) -> None:
+    def test_single_string_is_refused(self) -> None:
         """A single string in place of a collection is refused."""
         with pytest.raises(TypeError, match="ctx"):
             gate().wrap_tools({"rm": lambda ctx: ctx}, ignore="ctx")

@@ -65,7 +65,7 @@ class TestOpenAI:
         ]
         assert replay_entries(messages) == [ReplayEntry("test", {}), ReplayEntry("lint", {"path": "a"})]
 
-    def test_objects_do_as_well(self) -> None:
+    def test_messages_may_be_objects(self) -> None:
         """G-32: messages may be objects of a client library."""
         function = SimpleNamespace(name="lint", arguments='{"path": "a"}')
         messages = [
@@ -234,7 +234,7 @@ class TestOwnWords:
                 session.tools["deploy"]([])
             assert replay_entries([asked(("1", "test", "{}")), answer])[0].is_error
 
-    def test_worded_by_the_author(self) -> None:
+    def test_reason_changed_by_transform_is_recognized(self) -> None:
         """G-62: a reason changed by `transform_block_reason` is recognized, too."""
         guard = gate(
             "require lint before test\nrequire test before deploy",
@@ -245,7 +245,7 @@ class TestOwnWords:
         messages = [asked(("1", "test", "{}")), answered("1", blocked.value.reason)]
         assert "gate:1" not in guard.wrap_tools({"x": len}, messages=messages).format_status()
 
-    def test_hand_built_nets(self) -> None:
+    def test_reason_of_net_without_rule_is_recognized(self) -> None:
         """G-62: the reasons of nets without rules are recognized as well."""
         guard = create_gate([net("n", Transition("t", ["p"], [], ["x"])), net("m", tool("x"))])
         messages = [
@@ -257,13 +257,13 @@ class TestOwnWords:
     @pytest.mark.parametrize(
         ("outcome", "failed"), [("done", False), ("failed", True), ("unknown", True)]
     )
-    def test_the_outcome_beats_the_text(self, outcome: str, failed: bool) -> None:
+    def test_interlock_field_decides_the_outcome(self, outcome: str, failed: bool) -> None:
         """G-62: the `interlock` field of exports decides the outcome and has the input that ran."""
         answer = answered("1", "Error: x", interlock={"outcome": outcome, "input": {"n": 2}})
         entries = replay_entries([asked(("1", "x", '{"n": 1}')), answer], lambda *_: True)
         assert entries == [ReplayEntry("x", {"n": 2}, failed)]
 
-    def test_marked_as_an_error(self) -> None:
+    def test_is_error_beside_result_is_an_error(self) -> None:
         """G-62: `isError: true` beside `result`, as in AI SDK 4, is an error."""
         made = {"role": "assistant", "content": [
             {"type": "tool-call", "toolCallId": "1", "toolName": "x", "args": {"n": 1}}]}  # fmt: skip

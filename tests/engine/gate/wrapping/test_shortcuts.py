@@ -100,7 +100,7 @@ class TestFireAndAdvance:
     @patch("interlock.engine.net.net.MAX_STRUCTURAL_ROUNDS", 50)
     @given(nets(), tokens)
     @settings(max_examples=examples(200), deadline=None)
-    def test_is_both(self, net: SkillNet, marking: dict[str, int]) -> None:
+    def test_equals_fire_then_advance(self, net: SkillNet, marking: dict[str, int]) -> None:
         """G-4, G-61: it returns the same as firing and then advancing, or None if not enabled."""
 
         def both(transition: Transition) -> Any:
@@ -130,7 +130,7 @@ class TestPassAtOnce:
         ),
     )
     @settings(max_examples=examples(150), deadline=None)
-    def test_is_the_four_phases(self, made: list[SkillNet], history: list[Any]) -> None:
+    def test_equals_the_four_phases(self, made: list[SkillNet], history: list[Any]) -> None:
         """G-10 … G-16, G-50: any history has the same decisions, markings and pending calls."""
         try:
             short = create_gate_manager(made)
@@ -170,14 +170,14 @@ class TestPassAtOnce:
         ],
         ids=["blocked", "asked about", "mapped", "in shadow", "told", "recorded"],
     )
-    def test_leaves_any_other_call_to_the_phases(self, gate: GateManager) -> None:
+    def test_call_that_others_must_see_gets_none(self, gate: GateManager) -> None:
         """G-10 … G-16, G-57: a call that an approver, listener or record must see gets None."""
         before = everything(gate)
         assert gate.pass_at_once(call("x")) is None
         assert everything(gate) == before
 
     @pytest.mark.parametrize("tool", ["deploy", "lint"])
-    def test_maps_hold_up_no_other_tools(self, tool: str) -> None:
+    def test_unmapped_tools_take_the_shortcut(self, tool: str) -> None:
         """G-50: under rules with maps, calls of tools that no map renames still take the shortcut."""
         limits = [f"limit {limited} to 3 per session" for limited in ("deploy", "bash", "git")]
         rules = ["map bash.command rm as delete", "block delete", "block git.push", *limits]
@@ -186,14 +186,14 @@ class TestPassAtOnce:
         assert gate.pass_at_once(call("bash", "2", command="rm -r .")) is None
         assert gate.pass_at_once(call("git", "3", action="push")) is None
 
-    def test_knows_the_ids_in_use(self) -> None:
+    def test_id_in_use_does_not_take_the_shortcut(self) -> None:
         """G-53: a call whose id awaits a result does not take the shortcut again."""
         gate = create_gate_manager(compile_rules("require x before y").registry)
         assert gate.pass_at_once(call("x", "1")) is not None
         assert gate.pass_at_once(call("x", "1")) is None
         assert gate.pass_at_once(call("other", "1")) is None
 
-    def test_can_be_taken_back(self) -> None:
+    def test_moves_of_unexecuted_call_are_undone(self) -> None:
         """A-40: the moves of a call that took the shortcut and never ran are undone."""
         gate = create_gate_manager(LIMIT)
         before = everything(gate)
@@ -246,7 +246,7 @@ class TestNamedArguments:
         st.dictionaries(st.sampled_from(["a", "b", "c", "z"]), st.integers(), max_size=3),
     )
     @settings(max_examples=examples(200), deadline=None)
-    def test_is_what_the_signature_says(
+    def test_arguments_match_the_signature(
         self, function: Any, args: list[int], kwargs: dict[str, int]
     ) -> None:
         """G-30: the gate sees the function's arguments, and refuses those the function would refuse."""
@@ -271,7 +271,7 @@ class TestWrappedTools:
     """Wrapped tools whose calls take the shortcut."""
 
     @pytest.mark.parametrize("wrapped", ["at once", "async"])
-    def test_leave_the_nets_as_calls_that_go_the_long_way(self, wrapped: str) -> None:
+    def test_same_results_as_the_complete_evaluation(self, wrapped: str) -> None:
         """G-30: calls have the same results, reasons and moves as with the complete evaluation."""
 
         def tool(path: str) -> str:
@@ -301,7 +301,7 @@ class TestWrappedTools:
         assert asyncio.run(outcomes(short)) == expected
         assert sum(isinstance(each, str) and "blocked" in each for each in expected) == 3
 
-    def test_block_where_the_gate_fails(self) -> None:
+    def test_failing_shortcut_blocks_the_call(self) -> None:
         """G-59: a call on which the shortcut fails does not run."""
         ran: list[str] = []
         session = create_gate(LIMIT).wrap_tools({"x": lambda: ran.append("x")})
@@ -315,7 +315,7 @@ class TestWrappedTools:
 class TestMadeUpIds:
     """Calls without an id."""
 
-    def test_no_two_are_alike(self) -> None:
+    def test_ids_are_unique(self) -> None:
         """G-53: generated ids are unique within a session and across sessions."""
         seen: list[str] = []
         gate = create_gate([], on_decision=lambda made, _: seen.append(made.tool_call_id))

@@ -51,7 +51,7 @@ class TestOneNet:
         assert not (await handle_tool_call(call("b"), NOBODY, made, state)).block
         assert state.marking["ready"] == 1
 
-    async def test_asking(self) -> None:
+    async def test_request_does_not_name_the_net(self) -> None:
         """G-13: the message of the request does not name the net, because there is only one."""
         made, state = rule("require human-approval before x")
         operator = Operator(False, ApprovalAnswer(approved=False, reason="not now"), True)
@@ -76,7 +76,7 @@ class TestOneNet:
         decision = await handle_tool_call(call("x"), operator.context, made, state)
         assert (decision.reason, len(operator.asked)) == ("x: n exceeded 1", 1)
 
-    async def test_changed_while_asking(self) -> None:
+    async def test_net_is_judged_again_after_answer(self) -> None:
         """G-58: the net is judged again after the answer, including deferred transitions."""
         made = net("n", Transition("t", ["p"], [], ["x"], type="manual", deferred=True))
         state = initial_state(made)
@@ -101,7 +101,7 @@ class TestOneNet:
 class TestComposed:
     """G-72: the four phases on nets and states that the caller keeps."""
 
-    async def test_states_move(self) -> None:
+    async def test_call_and_result_move_callers_states(self) -> None:
         """G-72: a call moves the caller's states, and so does a result given to each net."""
         nets = compile_rules("require test before deploy\nlimit test to 1 per session").nets
         states = [initial_state(made) for made in nets]
@@ -117,7 +117,7 @@ class TestComposed:
         assert (await composed_tool_call(nets, states, call("deploy", "2"))).outcome == "allow"
         assert states[0].marking == {"idle": 0, "ready": 1, "gate": 0}
 
-    async def test_a_state_for_each_net(self) -> None:
+    async def test_too_few_states_are_refused(self) -> None:
         """G-72: too few states, or a value that is no net, are refused."""
         nets = compile_rules("block x").nets
         with pytest.raises(ValueError, match="argument"):

@@ -29,7 +29,7 @@ class TestPlan:
 
     RULES = "require human-approval before plan\nrequire human-approval before bash"
 
-    async def test_approved(self) -> None:
+    async def test_covered_calls_run(self) -> None:
         """G-108: covered calls run, and the next one is requested."""
         asked: list[str] = []
 
@@ -52,7 +52,7 @@ class TestPlan:
         session.tools["bash"]("ls")
         assert asked == ["plan", "bash"]
 
-    async def test_no_plan(self) -> None:
+    async def test_invalid_plan_is_blocked(self) -> None:
         """An invalid plan is blocked with its fault, without a request."""
         session = gate(self.RULES, confirm=lambda request: True).wrap_tools({"bash": Spy().bash})
         decision = await session.plan([{"tool": "bash", "often": 3}], title="Look around")
@@ -63,7 +63,7 @@ class TestPlan:
 class TestBlocking:
     """G-30: a blocked tool never runs."""
 
-    def test_error(self) -> None:
+    def test_error_names_tool_call_and_reason(self) -> None:
         """G-30: the error names tool, call and reason."""
         spy = Spy()
         tools = gate("block bash").wrap_tools({"bash": spy.bash}).tools
@@ -75,18 +75,18 @@ class TestBlocking:
         assert str(error) == "Tool 'bash' blocked: bash is blocked and cannot be called."
         assert spy.ran == []
 
-    def test_error_travels(self) -> None:
+    def test_error_can_be_pickled(self) -> None:
         """The error can be pickled."""
         error = pickle.loads(pickle.dumps(ToolCallBlockedError("bash", "c1", "no")))
         assert (error.tool_name, error.tool_call_id, error.reason) == ("bash", "c1", "no")
 
-    def test_worded(self) -> None:
+    def test_transform_rewrites_the_reason(self) -> None:
         """G-30: transform_block_reason rewrites the text."""
         tools = gate("block bash", transform_block_reason=lambda tool, text: f"{tool}! {text.upper()}")
         with pytest.raises(ToolCallBlockedError, match="bash! BASH IS BLOCKED"):
             tools.wrap_tools({"bash": Spy().bash}).tools["bash"]()
 
-    def test_broken_wording_still_blocks(self) -> None:
+    def test_failing_transform_keeps_the_reason(self) -> None:
         """If the transform raises, the reason stays as it was."""
 
         def explode(*_: str) -> str:
@@ -254,7 +254,7 @@ class TestShapes:
             gate("block x").wrap_tools({"lint": len}, passthrough="lint")
 
     @pytest.mark.parametrize("method", ["on_invoke_tool", "invoke", "run_async", "_run", "forward"])
-    def test_a_frameworks_tool(self, method: str) -> None:
+    def test_tool_run_by_a_framework_is_refused(self, method: str) -> None:
         """G-70: a tool object that a framework runs by another method is refused, callable or not."""
         parts = {method: lambda *_: "ran", "name": "deploy", "__call__": lambda *_: "ran"}
         for left_out in ("", "__call__"):
@@ -271,7 +271,7 @@ class TestShapes:
         wrapped.tools["lint"]["execute"]({"a": 1}, {"toolCallId": "c7"})
         assert heard == ["c7"]
 
-    def test_what_cannot_be_wrapped(self) -> None:
+    def test_tool_that_cannot_be_judged_is_refused(self) -> None:
         """A tool that the gate could not judge is refused when wrapping."""
 
         class Fixed:
@@ -297,7 +297,7 @@ class TestShapes:
         with pytest.raises(TypeError, match="a mapping from name to tool or a list"):
             wrap("bash")
 
-    def test_fresh_state(self) -> None:
+    def test_each_wrap_has_its_own_state(self) -> None:
         """G-31: every wrap_tools has its own state."""
         wrapping = gate("limit bash to 1 per session")
         for _ in range(2):
@@ -315,7 +315,9 @@ class TestInput:
     @pytest.mark.parametrize(
         ("args", "kwargs"), [(("rm x",), {}), ((), {"command": "rm x"}), (("rm x",), {"cwd": "/"})]
     )
-    def test_however_it_is_passed(self, args: tuple[str, ...], kwargs: dict[str, str]) -> None:
+    def test_positional_arguments_are_judged_by_name(
+        self, args: tuple[str, ...], kwargs: dict[str, str]
+    ) -> None:
         """Positional arguments are judged by their names."""
         tools = gate("map bash.command rm as delete\nblock delete").wrap_tools([Spy().bash]).tools
         with pytest.raises(ToolCallBlockedError, match="delete is blocked"):
@@ -385,7 +387,7 @@ class TestInput:
         tools[0]("ls", cwd="/")
         assert spy.ran == [{"cwd": ".", **edited}]
 
-    async def test_an_edit_is_told_to_the_model(self) -> None:
+    async def test_edit_notice_is_appended_to_text_results(self) -> None:
         """The notice of an edit is appended to a text result of any tool; other results are unchanged."""
         rules = "require human-approval before bash\nrequire human-approval before look"
         operator = Operator(ApprovalAnswer(approved=True, input={"command": "ls"}))
@@ -409,7 +411,7 @@ class TestInput:
         assert session.tools[0](command="rm") == {"ran": "as a dict"}
 
     @pytest.mark.parametrize("result", ['{"ok": false}', "Error: no", "no\n[exit code: 1]"])
-    def test_an_edited_failure_stays_one(self, result: str) -> None:
+    def test_failure_with_edit_notice_stays_a_failure(self, result: str) -> None:
         """A failure with a notice still counts as one in a replay of messages (G-62)."""
         operator = Operator(ApprovalAnswer(approved=True, input={"command": "ls"}))
         wrapping = gate(
@@ -430,7 +432,7 @@ class TestInput:
         again = wrapping.wrap_tools((bash,), messages=messages)
         assert markings(again.manager)["require-bash-before-deploy"]["gate"] == 0
 
-    def test_edit_the_tool_does_not_take(self) -> None:
+    def test_edit_with_unknown_argument_fails(self) -> None:
         """An edit with an unknown argument fails the call and unlocks nothing."""
         operator = Operator(ApprovalAnswer(approved=True, input={"nope": 1}))
         session = gate(
@@ -440,7 +442,7 @@ class TestInput:
             session.tools["bash"]()
         assert markings(session.manager)["require-bash-before-deploy"]["gate"] == 0
 
-    def test_what_was_read_is_what_runs(self) -> None:
+    def test_changing_argument_during_request_has_no_effect(self) -> None:
         """Changing an argument during the request does not change what runs."""
         ran: list[list[str]] = []
 
@@ -458,7 +460,7 @@ class TestInput:
 class TestSession:
     """The other functions of a session."""
 
-    def test_switching_and_telling(self) -> None:
+    def test_session_can_switch_and_describe_nets(self) -> None:
         """G-20 … G-24: a session can switch and describe its nets."""
         session = create_gate(registry=compile_rules("block x\nblock y").registry, active=[]).wrap_tools(
             []
@@ -470,7 +472,7 @@ class TestSession:
         assert session.remove_net("block-x").ok
         assert session.format_status() == "block-x (inactive): ready:1\nblock-y (inactive): ready:1"
 
-    def test_ready_made_net(self) -> None:
+    def test_bundled_net(self) -> None:
         """The bundled net allows reading and asks before shell commands and writing files."""
         operator = Operator(False)
         tools = {name: lambda: "ran" for name in ("read", "grep", "bash", "write", "edit")}
