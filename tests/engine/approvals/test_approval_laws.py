@@ -239,7 +239,7 @@ REFUSED = st.lists(
 class TestLaws:
     @settings(max_examples=examples(50), deadline=None)
     @given(RULES, SCRIPTS, POLICIES, LAGS, MOVES)
-    def test_what_ran_is_justified(
+    def test_every_executed_call_is_justified(
         self,
         empty: Path,
         rules: list[Written],
@@ -254,7 +254,7 @@ class TestLaws:
 
     @settings(max_examples=examples(30), deadline=None)
     @given(RULES, SCRIPTS, POLICIES, LAGS, DELAYS, REFUSED)
-    def test_also_where_the_journal_refuses(
+    def test_justified_also_with_failed_commits(
         self,
         empty: Path,
         rules: list[Written],

@@ -112,7 +112,7 @@ class TestGroup:
         assert decided.approver_names == "MARIA (security), ada (security, dba)"
         await check(hub, session)
 
-    async def test_one_of_a_group(self, hub: Hub, shop: Shop) -> None:
+    async def test_group_applies_to_a_single_approval(self, hub: Hub, shop: Shop) -> None:
         """The group also applies if one approval is enough."""
         session, request = await asked(hub, shop, "of security")
         assert (
@@ -123,20 +123,20 @@ class TestGroup:
         [decided] = bodies(hub, session, ApprovalDecided)
         assert decided.groups == ("security",)
 
-    async def test_anybody_may_deny(self, hub: Hub, shop: Shop) -> None:
+    async def test_operator_outside_the_group_may_deny(self, hub: Hub, shop: Shop) -> None:
         """An operator outside the group may deny."""
         session, request = await asked(hub, shop, "by 2 of security")
         assert (await hub.decide(request.id, approved=False, by="ben", reason="no")).ok
         await hub.wait(session)
         assert shop.ran == []
 
-    async def test_without_operators_it_fails_closed(self, hub: Hub, shop: Shop) -> None:
+    async def test_no_configured_operators_refuses_approvals(self, hub: Hub, shop: Shop) -> None:
         """If no operators are configured, the group has no members and approvals are refused."""
         hub.know_operators(Operators())
         _, request = await asked(hub, shop, "of security")
         assert "maria is not in security" in await approve(hub, request, "maria")
 
-    async def test_who_has_left_the_group_does_not_count(self, hub: Hub, shop: Shop) -> None:
+    async def test_approver_who_left_the_group_does_not_count(self, hub: Hub, shop: Shop) -> None:
         """The last approval checks the earlier ones again; if one no longer counts, all are void."""
         session, request = await asked(hub, shop, "by 2 of security")
         assert await approve(hub, request, "maria") == ""
@@ -148,7 +148,7 @@ class TestGroup:
         assert len(bodies(hub, session, ApprovalWithdrawn)) == 1
         assert shop.ran == []
 
-    async def test_who_may_only_look_by_now_does_not_count(self, hub: Hub, shop: Shop) -> None:
+    async def test_approver_reduced_to_look_does_not_count(self, hub: Hub, shop: Shop) -> None:
         """G-101: an approval no longer counts if the approver's role was reduced to `look`."""
         session, request = await asked(hub, shop, "by 2")
         assert await approve(hub, request, "maria") == ""
@@ -159,14 +159,14 @@ class TestGroup:
         assert len(bodies(hub, session, ApprovalWithdrawn)) == 1
         assert shop.ran == []
 
-    async def test_an_edit_takes_them_too(self, hub: Hub, shop: Shop) -> None:
+    async def test_edit_requires_a_group_member(self, hub: Hub, shop: Shop) -> None:
         """An operator outside the group cannot approve an edited input either."""
         _, request = await asked(hub, shop, "of security")
         outcome = await hub.decide(request.id, approved=True, by="ben", input={"env": "x"})
         assert not outcome.ok
         assert shop.ran == []
 
-    async def test_a_grant_takes_the_same_people(self, hub: Hub, shop: Shop) -> None:
+    async def test_grant_requires_a_group_member(self, hub: Hub, shop: Shop) -> None:
         """A grant requires a member of the group who is not the author."""
         session, request = await asked(hub, shop, "of security", by="maria")
         terms = {"approved": True, "reason": "often", "grant": GrantTerms("names")}
@@ -178,7 +178,7 @@ class TestGroup:
 
 
 class TestAuthor:
-    async def test_whoever_is_behind_the_session_does_not_count(self, hub: Hub, shop: Shop) -> None:
+    async def test_opener_and_task_sender_do_not_count(self, hub: Hub, shop: Shop) -> None:
         """Neither the operator who opened the session nor the one who sent its task counts."""
         events = hub.subscribe()
         config = SessionConfig(compile_rules(f"{HEAD} not by author").registry, by="zoe")
@@ -196,14 +196,14 @@ class TestAuthor:
         await hub.wait(session)
         assert shop.ran == ["deploy staging"]
 
-    async def test_the_author_may_deny(self, hub: Hub, shop: Shop) -> None:
+    async def test_author_may_deny(self, hub: Hub, shop: Shop) -> None:
         """The author of a session may deny its request."""
         session, request = await asked(hub, shop, "not by author")
         assert (await hub.decide(request.id, approved=False, by="zoe")).ok
         await hub.wait(session)
         assert shop.ran == []
 
-    async def test_it_holds_against_the_policy(self, shop: Shop, tmp_path: Path) -> None:
+    async def test_rule_overrides_own_approvals(self, shop: Shop, tmp_path: Path) -> None:
         """The policy `own_approvals` lets authors count, but not for a rule with `not by author`."""
         hub = Hub(Journal.open(tmp_path / "own.db"), policy=ApprovalPolicy(own_approvals=True))
         try:
@@ -215,7 +215,7 @@ class TestAuthor:
         finally:
             await hub.close()
 
-    async def test_in_a_group(self, hub: Hub, shop: Shop) -> None:
+    async def test_group_member_who_is_author_does_not_count(self, hub: Hub, shop: Shop) -> None:
         """A member of the group who started the session does not count."""
         _, request = await asked(hub, shop, "of security not by author", by="maria")
         assert await approve(hub, request, "maria") == (
@@ -225,7 +225,7 @@ class TestAuthor:
 
 
 class TestEscalation:
-    async def test_members_count_from_then_on(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+    async def test_second_group_counts_after_escalation(self, hub: Hub, shop: Shop, clock: Clock) -> None:
         """After the escalation, members of the second group count, and so do earlier approvals."""
         session, request = await asked(hub, shop, "by 2 of security escalate to oncall after 10m")
         assert await approve(hub, request, "maria") == ""
@@ -243,7 +243,7 @@ class TestEscalation:
         assert state.calls[request.call_id].groups == {"maria": ("security",), "omar": ("oncall",)}
         await check(hub, session)
 
-    async def test_rules_that_change_while_it_is_recorded(
+    async def test_rules_changed_during_recording_void_the_answer(
         self, hub: Hub, shop: Shop, clock: Clock
     ) -> None:
         """If the rules change while the escalation is recorded, the answer does not count."""
@@ -258,7 +258,7 @@ class TestEscalation:
         assert shop.ran == []
         await check(hub, session)
 
-    async def test_a_call_that_goes_while_it_is_recorded(
+    async def test_call_withdrawn_during_recording_is_not_decided(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """If the call is withdrawn while the escalation is recorded, nothing is decided."""
@@ -277,7 +277,7 @@ class TestEscalation:
             await check_fold(hub)
 
     @pytest.mark.slow
-    async def test_it_comes_by_itself(self, shop: Shop, tmp_path: Path) -> None:
+    async def test_happens_without_answer_or_query(self, shop: Shop, tmp_path: Path) -> None:
         """The escalation happens at its time without any answer or query."""
         hub = Hub(Journal.open(tmp_path / "real.db"))
         try:
@@ -293,7 +293,7 @@ class TestEscalation:
             await hub.close()
 
     @pytest.mark.slow
-    async def test_it_survives_a_restart(self, shop: Shop, tmp_path: Path, clock: Clock) -> None:
+    async def test_time_counts_across_a_restart(self, shop: Shop, tmp_path: Path, clock: Clock) -> None:
         """The escalation's time counts from the first request, including time without a host."""
         options = "of security escalate to oncall after 10m within 1h"
         registry = compile_rules(f"{HEAD} {options}").registry
@@ -320,7 +320,9 @@ class TestEscalation:
         for each in hosts:
             await each.close()
 
-    async def test_it_stays_when_it_is_asked_anew(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+    async def test_renewed_request_keeps_escalation_time(
+        self, hub: Hub, shop: Shop, clock: Clock
+    ) -> None:
         """A renewed request keeps the time of the first request and is escalated again."""
         session, request = await asked(hub, shop, "of security escalate to oncall after 10m")
         events = hub.subscribe()
@@ -337,7 +339,7 @@ class TestEscalation:
 
 
 class TestLoosening:
-    async def test_members_turn_it_off(self, hub: Hub, shop: Shop) -> None:
+    async def test_switching_off_takes_two_group_members(self, hub: Hub, shop: Shop) -> None:
         """Switching the net off takes two members of the group: one proposes and another confirms."""
         session, _ = await asked(hub, shop, "by 2 of security")
         proposed = await hub.toggle_net(session, NET, False, by="ben", reason="a drill")
@@ -350,7 +352,7 @@ class TestLoosening:
         assert (await hub.confirm_change(session, change.id, by="ada")).ok
         assert NET not in (await hub.session(session)).active
 
-    async def test_shadow_mode_takes_members_of_each_group(self, hub: Hub, shop: Shop) -> None:
+    async def test_shadow_mode_requires_a_member_of_each_group(self, hub: Hub, shop: Shop) -> None:
         """Shadow mode switches off several rules and requires a member of each rule's group."""
         rules = f"of security\n{HEAD} of dba when input.env = 'x'".replace("'", '"')
         session, _ = await asked(hub, shop, rules)
@@ -370,7 +372,7 @@ class TestLoosening:
             ("not by author", "zoe", ("ada",), True),
         ],
     )
-    async def test_other_rules_for_a_live_session(
+    async def test_new_rules_require_a_group_member(
         self, hub: Hub, shop: Shop, options: str, by: str, others: tuple[str, ...], *, ok: bool
     ) -> None:
         """New rules with another group, or none, require the agreement of a group member."""
@@ -382,7 +384,7 @@ class TestLoosening:
         if not ok:
             assert "needs 1 of security who neither started it" in outcome.message
 
-    async def test_a_resume_under_another_group(self, hub: Hub, shop: Shop) -> None:
+    async def test_single_operator_cannot_resume_under_another_group(self, hub: Hub, shop: Shop) -> None:
         """An operator alone cannot resume a session with another group of approvers."""
         session, _ = await asked(hub, shop, "of security")
         await hub.close_session(session, by="zoe")

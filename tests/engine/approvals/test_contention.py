@@ -73,7 +73,7 @@ async def contending(hub: Hub, *names: str, session: str = "robin-1") -> list[as
 class TestCalls:
     """An agent that makes several calls at once."""
 
-    async def test_the_limit_blocks_the_second(self, hub: Hub) -> None:
+    async def test_limit_blocks_second_call_after_approval(self, hub: Hub) -> None:
         """G-68: if the first call is approved, the limit blocks the second without a request."""
         calls = await contending(hub, "a", "b")
         request = await one_question(hub)
@@ -90,7 +90,7 @@ class TestCalls:
         assert all(c.waits_for == () for c in (await hub.session("robin-1")).calls.values())
         await check_fold(hub)
 
-    async def test_the_second_is_asked_about(self, hub: Hub) -> None:
+    async def test_second_call_is_requested_after_denial(self, hub: Hub) -> None:
         """G-68: if the first call is denied, the second gets a request and runs if approved."""
         calls = await contending(hub, "a", "b")
         events = hub.subscribe()
@@ -102,7 +102,7 @@ class TestCalls:
         assert [a.outcome for a in await asyncio.gather(*calls)] == ["block", "allow"]
         await check_fold(hub)
 
-    async def test_stopped(self, hub: Hub) -> None:
+    async def test_stopping_session_ends_waiting_calls(self, hub: Hub) -> None:
         """Stopping the session also ends calls that wait for another call."""
         calls = await contending(hub, "a", "b", "c")
         await hub.abort("robin-1", "enough", by="ada")
@@ -112,7 +112,7 @@ class TestCalls:
         assert len(recorded(hub.database, ApprovalRequested)) == 1
         await check_fold(hub)
 
-    async def test_the_record_says_it(self, hub: Hub) -> None:
+    async def test_history_line_names_both_calls(self, hub: Hub) -> None:
         """The history line of the event names both calls."""
         calls = await contending(hub, "a", "b")
         lines = [headline(e) for e in await hub.recorded("robin-1") if isinstance(e.body, CallWaits)]
@@ -131,7 +131,7 @@ class TestCalls:
             assert [a.reason for a in await asyncio.gather(*made)] == [None, SPENT]
             await check_fold(hub, name)
 
-    async def test_withdrawn(self, hub: Hub) -> None:
+    async def test_second_call_takes_token_of_withdrawn_one(self, hub: Hub) -> None:
         """G-68: if the first of three calls is withdrawn, the second takes the token."""
         calls = await contending(hub, "a", "b", "c")
         events = hub.subscribe()
@@ -145,7 +145,7 @@ class TestCalls:
         assert getattr(done[2], "reason", None) == SPENT
         await check_fold(hub)
 
-    async def test_one_that_waits_is_withdrawn(self, hub: Hub) -> None:
+    async def test_waiting_call_can_be_withdrawn(self, hub: Hub) -> None:
         """A call that waits for another can be withdrawn without affecting the other."""
         one, two = await contending(hub, "a", "b")
         await hub.withdraw_call("robin-1", "b", "changed my mind")
@@ -156,7 +156,7 @@ class TestCalls:
         await check_fold(hub)
 
     @pytest.mark.slow
-    async def test_the_first_expires(self, tmp_path: Path) -> None:
+    async def test_next_call_is_requested_after_expiry(self, tmp_path: Path) -> None:
         """G-68: if a request expires, the next waiting call gets a request."""
         journal = Journal.open(tmp_path / "expiring.db")
         hub = Hub(journal, policy=ApprovalPolicy(expire=0.5))
@@ -171,7 +171,7 @@ class TestCalls:
         await asyncio.wait(calls)
         assert isinstance(calls[1].exception(), UnknownSessionError)
 
-    async def test_after_a_restart(self, tmp_path: Path) -> None:
+    async def test_waiting_call_is_judged_again_after_restart(self, tmp_path: Path) -> None:
         """G-63: a call that was waiting for another at a restart is undecided and is judged again."""
         path = tmp_path / "again.db"
         hub = Hub.open(path)
@@ -214,7 +214,7 @@ class TestTakenMeanwhile:
         events.close()
         return call
 
-    async def test_the_request_is_void(self, hub: Hub) -> None:
+    async def test_request_is_withdrawn(self, hub: Hub) -> None:
         """G-68: the request is withdrawn; the record and the answer give the net's reason."""
         call = await self.waiting(hub)
         request = await one_question(hub)
@@ -228,7 +228,9 @@ class TestTakenMeanwhile:
         assert (late.ok, SPENT.rstrip(".") in late.message) == (False, True)
         await check_fold(hub)
 
-    async def test_who_approves_in_that_moment(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_approval_before_the_withdrawal_is_refused(
+        self, hub: Hub, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """An approval that arrives before the withdrawal is refused, with the reason of the block."""
         call = await self.waiting(hub)
         request = await one_question(hub)
@@ -241,7 +243,7 @@ class TestTakenMeanwhile:
         assert recorded(hub.database, ApprovalDecided) == []
         await check_fold(hub)
 
-    async def test_others_stay(self, hub: Hub) -> None:
+    async def test_call_that_takes_no_token_leaves_request_open(self, hub: Hub) -> None:
         """A call that fires transitions but takes no token leaves the request open."""
         call = await self.waiting(hub)
         request = await one_question(hub)
@@ -255,7 +257,7 @@ class TestTakenMeanwhile:
 class TestSubagents:
     """Two subagents whose calls are judged by their parent's nets."""
 
-    async def test_they_compete(self, hub: Hub) -> None:
+    async def test_calls_of_subagents_compete(self, hub: Hub) -> None:
         """G-68: one subagent's call waits for the other's, and its session shows that."""
         ran: list[str] = []
 

@@ -50,11 +50,11 @@ def digest(
 
 
 class TestDigest:
-    def test_is_the_same_for_the_same(self) -> None:
+    def test_same_request_has_same_digest(self) -> None:
         """The same request has the same digest."""
         assert digest() == digest()
 
-    def test_covers_what_is_masked(self) -> None:
+    def test_covers_masked_text(self) -> None:
         """Two inputs that look the same when masked have different digests."""
         other = {**INPUT, "password": "another-pass"}
         assert Redaction().fields(other) == Redaction().fields(INPUT)

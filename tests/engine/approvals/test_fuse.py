@@ -76,7 +76,7 @@ def happened(hub: Hub) -> list[str]:
 
 
 class TestRelease:
-    async def test_after_the_time(self, tmp_path: Path) -> None:
+    async def test_call_follows_after_the_fuse(self, tmp_path: Path) -> None:
         """The approval is recorded at once; the decision and the call follow after the fuse."""
         async with asked(tmp_path, fuse=0.05) as (hub, request, call):
             await fused(hub, request)
@@ -89,7 +89,7 @@ class TestRelease:
             assert kinds == [ApprovalFused, ApprovalDecided, CallDecided]
             await check_fold(hub)
 
-    async def test_shows_who_and_until_when(self, tmp_path: Path) -> None:
+    async def test_burning_fuse_shows_approver_and_time(self, tmp_path: Path) -> None:
         """While the fuse burns, the call does not run and a second approval is refused."""
         async with asked(tmp_path) as (hub, request, call):
             await fused(hub, request)
@@ -108,7 +108,7 @@ class TestRelease:
     @pytest.mark.parametrize(
         ("error", "again"), [(ServerEnded("its lease is over"), False), (JournalError("no room"), True)]
     )
-    async def test_that_is_refused(
+    async def test_refused_release_is_retried(
         self,
         tmp_path: Path,
         error: JournalError,
@@ -135,7 +135,7 @@ class TestRelease:
             assert not any(each.exc_info for each in caplog.records)
             assert not call.done()
 
-    async def test_of_less_risk_is_at_once(self, tmp_path: Path) -> None:
+    async def test_lower_risk_is_released_at_once(self, tmp_path: Path) -> None:
         """A rule of lower risk releases its call at once."""
         async with asked(tmp_path, "require human-approval before deploy risk low") as (
             hub,
@@ -146,7 +146,7 @@ class TestRelease:
             assert (await call).outcome == "allow"
             assert recorded(hub.database, ApprovalFused) == []
 
-    async def test_begins_with_the_last_of_several(self, tmp_path: Path) -> None:
+    async def test_fuse_starts_with_last_approval(self, tmp_path: Path) -> None:
         """If two approvers are required, only the second approval starts the fuse."""
         async with asked(tmp_path, TWO) as (hub, request, call):
             first = await hub.decide(request.id, approved=True, by="maria", digest=request.digest)
@@ -158,7 +158,7 @@ class TestRelease:
             assert (await call).approved_by == ("maria", "ben")
             await check_fold(hub)
 
-    async def test_runs_what_was_edited(self, tmp_path: Path) -> None:
+    async def test_edited_input_runs_after_the_fuse(self, tmp_path: Path) -> None:
         """An edited input is part of the approval and runs after the fuse."""
         async with asked(tmp_path) as (hub, request, call):
             outcome = await hub.decide(
@@ -174,7 +174,7 @@ class TestRelease:
 
 
 class TestTakenBack:
-    async def test_by_anybody_opens_it_again(self, tmp_path: Path) -> None:
+    async def test_request_is_open_again(self, tmp_path: Path) -> None:
         """The request is open again and names who took it back; a new approval starts a new fuse."""
         async with asked(tmp_path) as (hub, request, call):
             await fused(hub, request)
@@ -203,7 +203,7 @@ class TestTakenBack:
             assert "one more person" in first.message
             await check_fold(hub)
 
-    async def test_only_what_is_approved(self, tmp_path: Path) -> None:
+    async def test_only_approved_request_can_be_taken_back(self, tmp_path: Path) -> None:
         """An open or decided request cannot be taken back; without a name none can."""
         async with asked(tmp_path) as (hub, request, call):
             assert not (await hub.take_back(request.id, by="ben")).ok
@@ -214,7 +214,7 @@ class TestTakenBack:
             assert (late.ok, late.message) == (False, "Already approved by maria")
             assert (await call).outcome == "allow"
 
-    async def test_a_denial_is_stronger(self, tmp_path: Path) -> None:
+    async def test_denial_blocks_the_call(self, tmp_path: Path) -> None:
         """A denial while the fuse burns blocks the call."""
         async with asked(tmp_path) as (hub, request, call):
             await fused(hub, request)
@@ -227,7 +227,7 @@ class TestTakenBack:
 
 
 class TestMovedWorld:
-    async def test_other_rules_ask_again(self, tmp_path: Path) -> None:
+    async def test_switched_rule_voids_the_approval(self, tmp_path: Path) -> None:
         """Switching a rule while the fuse burns voids the approval, and the call gets a new request."""
         async with asked(tmp_path, f"{HIGH}\nblock rm") as (hub, request, call):
             await fused(hub, request)
@@ -238,7 +238,7 @@ class TestMovedWorld:
             assert (again.id != request.id, again.fuse, call.done()) == (True, None, False)
             await check_fold(hub)
 
-    async def test_who_has_left_the_group_asks_again(self, tmp_path: Path) -> None:
+    async def test_approver_who_left_the_group_renews_request(self, tmp_path: Path) -> None:
         """The approver's groups are checked at the release; if they changed, the request is renewed."""
         rule = "require human-approval before deploy of security risk high"
         members = Operators(
@@ -261,7 +261,7 @@ class TestMovedWorld:
             assert not call.done()
 
     @pytest.mark.slow
-    async def test_a_time_that_ends_meanwhile(self, tmp_path: Path) -> None:
+    async def test_deadline_during_the_fuse_does_not_matter(self, tmp_path: Path) -> None:
         """An approval in time counts even if the deadline passes during the fuse."""
         rules = "require human-approval before deploy within 1s risk high"
         async with asked(tmp_path, rules) as (hub, request, call):
@@ -276,7 +276,7 @@ class TestMovedWorld:
             assert (await call).outcome == "block"
 
     @pytest.mark.slow
-    async def test_is_not_released_while_frozen(self, tmp_path: Path) -> None:
+    async def test_freeze_prevents_the_release(self, tmp_path: Path) -> None:
         """A fuse that ends during a freeze releases nothing, and the approval can still be taken back."""
         async with asked(tmp_path) as (hub, request, call):
             await fused(hub, request)
@@ -289,7 +289,7 @@ class TestMovedWorld:
             await burning
             assert (recorded(hub.database, ApprovalDecided), call.done()) == ([], False)
 
-    async def test_a_freeze_in_the_same_moment(self, tmp_path: Path) -> None:
+    async def test_freeze_at_end_of_fuse_prevents_the_release(self, tmp_path: Path) -> None:
         """A freeze while the end of the fuse waits for another action prevents the release."""
         async with asked(tmp_path) as (hub, request, call):
             await fused(hub, request)
@@ -307,7 +307,7 @@ class TestMovedWorld:
             assert (recorded(hub.database, ApprovalDecided), call.done()) == ([], False)
             await check_fold(hub)
 
-    async def test_who_may_grant_no_more_asks_again(self, tmp_path: Path) -> None:
+    async def test_approver_without_grant_right_renews_request(self, tmp_path: Path) -> None:
         """A grant requires that the approver may still grant when the call is released."""
         operators = Operators((Operator("maria", "administer"),))
         rights = ["decide", "administer"]
@@ -333,7 +333,7 @@ class TestMovedWorld:
 
 class TestCrash:
     @pytest.mark.slow
-    async def test_asks_again(self, tmp_path: Path) -> None:
+    async def test_call_gets_a_new_request(self, tmp_path: Path) -> None:
         """If the host is killed during the fuse, the call was not released and gets a new request."""
         child = await asyncio.create_subprocess_exec(
             sys.executable,

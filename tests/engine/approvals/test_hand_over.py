@@ -29,7 +29,7 @@ ASKS = "require human-approval before deploy"
 
 
 class TestClaim:
-    async def test_is_everybodys_to_see(self, tmp_path: Path) -> None:
+    async def test_visible_to_all_and_exclusive(self, tmp_path: Path) -> None:
         """The request shows who claimed it. A second claim is refused, but others may still decide."""
         async with asked(tmp_path, ASKS) as (hub, request, call):
             assert (await hub.claim(request.id, by="maria")).ok
@@ -42,7 +42,7 @@ class TestClaim:
             assert (await hub.decide(request.id, approved=True, by="ben", digest=request.digest)).ok
             assert (await call).approved_by == ("ben",)
 
-    async def test_is_given_up_by_its_owner(self, tmp_path: Path) -> None:
+    async def test_only_owner_can_give_it_up(self, tmp_path: Path) -> None:
         """Only the operator who claimed a request can give the claim up."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             await hub.claim(request.id, by="maria")
@@ -52,7 +52,7 @@ class TestClaim:
             assert (await hub.claim(request.id, by="ben")).ok
             await check_fold(hub)
 
-    async def test_ends_with_its_console(self, tmp_path: Path) -> None:
+    async def test_ends_when_console_disconnects(self, tmp_path: Path) -> None:
         """A claim ends when its console disconnects; the end of another console does not affect it."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             await hub.claim(request.id, by="maria", console="one")
@@ -64,7 +64,7 @@ class TestClaim:
             assert (gone.by, gone.reason) == ("maria", "their console is gone")
             await check_fold(hub)
 
-    async def test_ends_after_its_time(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_expires_after_its_time(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A claim expires, so a forgotten claim does not keep the request from others."""
         monkeypatch.setattr(claims, "CLAIM", 0.05)
         async with asked(tmp_path, ASKS) as (hub, request, _):
@@ -73,7 +73,9 @@ class TestClaim:
             await until(heard, ApprovalUnclaimed)
             assert (await hub.approvals())[0].claim is None
 
-    async def test_that_is_overdue_is_over(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_overdue_claim_does_not_block_a_new_one(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Timers stop while the machine sleeps, but an overdue claim no longer blocks a new one."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             await hub.claim(request.id, by="maria")
@@ -86,7 +88,7 @@ class TestClaim:
             assert shown.claim.by == "ben"
             await check_fold(hub)
 
-    async def test_follows_what_is_asked_anew(self, tmp_path: Path) -> None:
+    async def test_carries_over_to_renewed_request(self, tmp_path: Path) -> None:
         """A claim carries over to the renewed request, with the same deadline and the same console."""
         async with asked(tmp_path, "require 2 human-approvals before deploy") as (hub, request, _):
             await hub.claim(request.id, by="maria", console="one")
@@ -105,7 +107,7 @@ class TestClaim:
             await hub.console_gone("one")
             assert (await hub.approvals())[0].claim is None
 
-    async def test_that_is_asked_anew_ends_with_its_console(
+    async def test_not_renewed_after_console_disconnects(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A claim is not renewed if its console disconnects just before the renewal is recorded."""
@@ -141,7 +143,7 @@ class TestClaim:
 class TestClaimsAtOnce:
     """The end of a claim does not end a later claim by another operator."""
 
-    async def test_given_up_when_another_has_it(
+    async def test_giving_up_expired_claim_keeps_the_next(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Giving up an expired claim does not end another operator's simultaneous claim."""
@@ -156,7 +158,7 @@ class TestClaimsAtOnce:
             assert await holder(hub) == "ben"
             await check_fold(hub)
 
-    async def test_its_console_goes_when_another_has_it(
+    async def test_end_of_console_keeps_the_next_claim(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The end of a console does not end a claim that was just made from another console."""
@@ -171,7 +173,7 @@ class TestClaimsAtOnce:
             assert await holder(hub) == "ben"
             await check_fold(hub)
 
-    async def test_its_time_ends_when_another_has_it(
+    async def test_timer_of_expired_claim_keeps_the_next(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The timer of an expired claim does not end the next claim."""
@@ -194,7 +196,7 @@ class TestClaimsAtOnce:
             assert await holder(hub) == "ben"
             await check_fold(hub)
 
-    async def test_refused_by_the_journal(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_journal_refuses_the_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """If the journal refuses to record the end of a claim, the claim stays."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             await hub.claim(request.id, by="maria")
@@ -237,7 +239,7 @@ class TestComment:
             assert any("@ben yours" in line for line in lines)
             await check_fold(hub)
 
-    async def test_to_nobody(self, tmp_path: Path) -> None:
+    async def test_unknown_addressee_gives_a_warning(self, tmp_path: Path) -> None:
         """If operators are configured, a comment to an unknown name is accepted with a warning."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             said = await hub.comment(request.id, "yours", by="maria", to="bne")
@@ -248,7 +250,7 @@ class TestComment:
                 assert said.ok
                 assert ("[operators] lists nobody of that name" in said.message) is not known
 
-    async def test_shows_no_secret(self, tmp_path: Path) -> None:
+    async def test_secrets_are_masked(self, tmp_path: Path) -> None:
         """Text that looks like a secret is masked for operators; the record keeps it."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             await hub.comment(request.id, "password=hunter2horse works", by="maria")
@@ -259,7 +261,7 @@ class TestComment:
             assert "hunter2horse" in recorded(hub.database, ApprovalCommented)[0].text
             await check_fold(hub)
 
-    async def test_are_bounded(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_number_is_limited(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The number of comments is limited, and a comment without text is refused."""
         monkeypatch.setattr(claims, "MOST_COMMENTS", 2)
         async with asked(tmp_path, ASKS) as (hub, request, _):
@@ -269,7 +271,7 @@ class TestComment:
 
 
 class TestReading:
-    async def test_is_shown_and_in_no_record(self, tmp_path: Path) -> None:
+    async def test_shown_to_all_but_not_recorded(self, tmp_path: Path) -> None:
         """All operators see who is reading a request until that ends; the record does not contain it."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             before = len(events(hub.database))
@@ -285,7 +287,9 @@ class TestReading:
             assert told == [("maria",), ("ben", "maria"), ("ben",), ()]
             assert len(events(hub.database)) == before
 
-    async def test_is_forgotten_soon(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_reader_without_renewal_is_dropped(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A reader is dropped if its console does not report again in time."""
         monkeypatch.setattr(readers, "LASTS", 0.05)
         async with asked(tmp_path, ASKS) as (hub, request, _):

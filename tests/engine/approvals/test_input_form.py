@@ -51,9 +51,7 @@ class TestWanted:
             ({"count": 1, "\x1b[2J": 1}, "\\x1b[2J: there is no such field"),
         ],
     )
-    def test_what_would_be_dropped_or_converted_is_refused(
-        self, answer: dict[str, JsonValue], said: str
-    ) -> None:
+    def test_unknown_or_mistyped_field_is_refused(self, answer: dict[str, JsonValue], said: str) -> None:
         """An unknown field, or a boolean for a number, is reported with its path."""
         found = problem(Order, **answer)
         assert found is not None
@@ -68,25 +66,25 @@ class TestWanted:
             {"count": 1, "place": {"city": "Rome"}},
         ],
     )
-    def test_what_fits_passes(self, answer: dict[str, JsonValue]) -> None:
+    def test_fitting_values_are_accepted(self, answer: dict[str, JsonValue]) -> None:
         """Booleans for booleans, whole numbers for floats and free keys of a mapping are accepted."""
         assert problem(Order, **answer) is None
 
-    def test_a_model_that_takes_more(self) -> None:
+    def test_model_with_extra_allow(self) -> None:
         """A model with `extra="allow"` accepts unknown fields but checks the declared ones."""
         assert problem(Free, count=1, other="x") is None
         assert problem(Free, count=True, other="x") is not None
 
-    def test_nothing_is_no_answer(self) -> None:
+    def test_approval_without_answer_is_refused(self) -> None:
         """A request for input cannot be approved without an answer."""
         assert RequestedInput("", "", {}, lambda _: None).problem(None) == NOTHING
 
-    def test_the_flows_own_check_counts_too(self) -> None:
+    def test_flows_own_check_applies(self) -> None:
         """An answer that fits the schema can still fail the flow's own check."""
         wanted = RequestedInput("", "", Order.model_json_schema(), lambda _: "too many")
         assert wanted.problem({"count": 9}) == "too many"
 
-    def test_a_schema_that_refers_to_itself(self) -> None:
+    def test_recursive_schema(self) -> None:
         """A recursive schema is followed as deep as the answer goes."""
         schema: dict[str, JsonValue] = {
             "$ref": "#/$defs/Node",

@@ -89,7 +89,7 @@ async def settled(hub: Hub) -> None:
 
 
 class TestStaysOpen:
-    async def test_until_a_time(self, tmp_path: Path) -> None:
+    async def test_request_stays_in_queue_as_late(self, tmp_path: Path) -> None:
         """G-102: the request stays in the queue; both it and the record say that it is late."""
         async with left(tmp_path) as (hub, request):
             assert request.late is not None
@@ -99,7 +99,7 @@ class TestStaysOpen:
             assert recorded(hub.database, ApprovalWithdrawn) == []
             await check_fold(hub)
 
-    async def test_not_where_it_is_off(self, tmp_path: Path) -> None:
+    async def test_withdrawn_if_late_answers_are_off(self, tmp_path: Path) -> None:
         """If late answers are off, giving up withdraws the request. A withdrawal always does."""
         async with left(tmp_path) as (hub, _):
             hub._live.hosted("robin-1").questions.table.policy = ApprovalPolicy()
@@ -113,21 +113,21 @@ class TestStaysOpen:
             assert await hub.approvals() == []
             await check_fold(hub)
 
-    async def test_giving_up_again_lengthens_nothing(self, tmp_path: Path) -> None:
+    async def test_giving_up_again_keeps_the_deadline(self, tmp_path: Path) -> None:
         """A client that gives up repeatedly gets the same deadline, and no further event is recorded."""
         async with left(tmp_path) as (hub, request):
             for _ in range(3):
                 assert await hub.give_up_call("robin-1", "d1", "still nobody") == request.late
             assert len(recorded(hub.database, CallLate)) == 1
 
-    async def test_given_up_after_its_time(self, tmp_path: Path) -> None:
+    async def test_giving_up_after_the_deadline_withdraws(self, tmp_path: Path) -> None:
         """Giving up again after the late deadline withdraws the request."""
         async with left(tmp_path) as (hub, request):
             set_clock(hub, request.late)
             assert await hub.give_up_call("robin-1", "d1", "still nobody") is None
             assert await hub.approvals() == []
 
-    async def test_ends_in_time(self, tmp_path: Path) -> None:
+    async def test_late_request_not_repeated_in_time_is_withdrawn(self, tmp_path: Path) -> None:
         """A late request that is not repeated in time is withdrawn with a reason, even if approved."""
         async with left(tmp_path, late=0.2) as (hub, request):
             heard = hub.subscribe()
@@ -142,7 +142,7 @@ class TestStaysOpen:
             waits.cancel()
 
     @pytest.mark.slow
-    async def test_its_rule_s_time_goes_on(self, tmp_path: Path) -> None:
+    async def test_rules_deadline_applies_to_late_request(self, tmp_path: Path) -> None:
         """The rule's deadline also applies to a late request; a repeated call is requested again."""
         async with left(tmp_path, f"{PLAIN} within 1s") as (hub, _):
             heard = hub.subscribe()
@@ -170,7 +170,7 @@ class TestMadeAgain:
             assert (await hub.session("robin-1")).calls["d1"].status == "done"
             await check_fold(hub)
 
-    async def test_an_approval_is_held_for_it(self, tmp_path: Path) -> None:
+    async def test_approval_is_held_for_the_repeated_call(self, tmp_path: Path) -> None:
         """G-103: an approval of a late request is held for the repeated call and allows it once."""
         async with left(tmp_path) as (hub, request):
             assert "it runs once the agent makes the call again" in await approve(hub, request)
@@ -190,7 +190,7 @@ class TestMadeAgain:
             second.cancel()
             await check_fold(hub)
 
-    async def test_of_two_at_once_one_passes(self, tmp_path: Path) -> None:
+    async def test_only_one_of_two_repeated_calls_passes(self, tmp_path: Path) -> None:
         """G-103: of two repeated calls at once, one takes the answer; the other needs an approval."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
@@ -204,14 +204,14 @@ class TestMadeAgain:
             other.cancel()
             await check_fold(hub)
 
-    async def test_under_its_own_id(self, tmp_path: Path) -> None:
+    async def test_repeated_under_the_same_id(self, tmp_path: Path) -> None:
         """A client that repeats the call under the same id also gets the answer."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
             assert (await again(hub, "d1")).outcome == "allow"
             await check_fold(hub)
 
-    async def test_its_first_id_is_another_call_then(self, tmp_path: Path) -> None:
+    async def test_first_id_is_a_separate_call_afterwards(self, tmp_path: Path) -> None:
         """G-103: once the call is repeated under another id, the first id is a separate call."""
         async with left(tmp_path) as (hub, request):
             waits = await rejoined(hub)
@@ -230,7 +230,7 @@ class TestMadeAgain:
             assert len(recorded(hub.database, CallDecided)) == 2
             await check_fold(hub)
 
-    async def test_its_first_id_after_a_restart(self, tmp_path: Path) -> None:
+    async def test_first_id_needs_new_approval_after_restart(self, tmp_path: Path) -> None:
         """The answer was used under another id; after a restart, the first id requires a new approval."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
@@ -246,7 +246,7 @@ class TestMadeAgain:
         await check_fold(hub)
         await hub.close()
 
-    async def test_of_two_late_ones_the_answered(self, tmp_path: Path) -> None:
+    async def test_repeated_call_takes_the_approved_request(self, tmp_path: Path) -> None:
         """If the same call is late twice, a repeated call takes the approved request first."""
         async with left(tmp_path) as (hub, _):
             heard = hub.subscribe()
@@ -260,7 +260,7 @@ class TestMadeAgain:
             assert (await again(hub, "d4")).outcome == "allow"
             await check_fold(hub)
 
-    async def test_under_its_own_id_after_its_time(self, tmp_path: Path) -> None:
+    async def test_same_id_after_the_deadline(self, tmp_path: Path) -> None:
         """If the deadline passed while the machine slept, the approval is void."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
@@ -274,7 +274,7 @@ class TestMadeAgain:
             waits.cancel()
             await check_fold(hub)
 
-    async def test_not_by_a_subagent_under_its_own_id(self, tmp_path: Path) -> None:
+    async def test_subagent_cannot_use_the_parents_call_id(self, tmp_path: Path) -> None:
         """A subagent cannot repeat a call under the parent's call id."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
@@ -291,7 +291,7 @@ class TestMadeAgain:
             ("deploy", PROD, "a7"),
         ],
     )
-    async def test_nothing_else_gets_it(
+    async def test_other_calls_need_their_own_approval(
         self, tmp_path: Path, tool: str, given: dict[str, str], subagent: str
     ) -> None:
         """Another input, tool or subagent requires its own approval; the held approval remains."""
@@ -304,7 +304,7 @@ class TestMadeAgain:
             other.cancel()
             assert (await again(hub)).outcome == "allow"
 
-    async def test_not_in_another_session(self, tmp_path: Path) -> None:
+    async def test_same_call_in_another_session(self, tmp_path: Path) -> None:
         """The same call in another session requires its own approval."""
         from interlock.engine.sessions.config import SessionConfig
         from interlock.rules import compile_rules
@@ -321,7 +321,7 @@ class TestMadeAgain:
             assert not other.done()
             other.cancel()
 
-    async def test_again_and_again(self, tmp_path: Path) -> None:
+    async def test_giving_up_twice_leaves_same_request_open(self, tmp_path: Path) -> None:
         """A client that gives up a second time leaves the same request open again."""
         async with left(tmp_path) as (hub, request):
             (await rejoined(hub)).cancel()
@@ -331,7 +331,7 @@ class TestMadeAgain:
             assert len(recorded(hub.database, ApprovalRequested)) == 1
             await check_fold(hub)
 
-    async def test_edited(self, tmp_path: Path) -> None:
+    async def test_edited_input_runs(self, tmp_path: Path) -> None:
         """The agent repeats the call with its original input, and the edited input runs."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request, input={"env": "lab"})
@@ -339,7 +339,7 @@ class TestMadeAgain:
             assert (answer.input, answer.edited) == ({"env": "lab"}, True)
             await check_fold(hub)
 
-    async def test_granted(self, tmp_path: Path) -> None:
+    async def test_grant_takes_effect_with_the_repeated_call(self, tmp_path: Path) -> None:
         """A grant given with a held approval takes effect when the call is made again."""
         async with left(tmp_path) as (hub, request):
             terms = GrantTerms(scope="input", uses=2)
@@ -351,7 +351,7 @@ class TestMadeAgain:
 
 
 class TestDenied:
-    async def test_says_so_once(self, tmp_path: Path) -> None:
+    async def test_next_identical_call_is_refused_once(self, tmp_path: Path) -> None:
         """G-104: the next identical call is refused with the reason; the one after is requested."""
         async with left(tmp_path) as (hub, request):
             outcome = await hub.decide(
@@ -368,7 +368,7 @@ class TestDenied:
             second.cancel()
             await check_fold(hub)
 
-    async def test_an_approval_that_is_held(self, tmp_path: Path) -> None:
+    async def test_denial_ends_a_held_approval(self, tmp_path: Path) -> None:
         """A denial ends an approval that is held."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
@@ -398,7 +398,7 @@ class TestDenied:
 
 
 class TestGuards:
-    async def test_several_people(self, tmp_path: Path) -> None:
+    async def test_one_of_two_approvals_is_not_held(self, tmp_path: Path) -> None:
         """If two approvers are required, a single approval is not held."""
         async with left(tmp_path, "require 2 human-approvals before deploy") as (hub, request):
             assert "one more person" in await approve(hub, request)
@@ -409,7 +409,7 @@ class TestGuards:
             assert (await waits).approved_by == ("maria", "ben")
             await check_fold(hub)
 
-    async def test_the_last_of_several_is_held(self, tmp_path: Path) -> None:
+    async def test_approvals_without_waiting_client_are_held(self, tmp_path: Path) -> None:
         """Both approvals are given while no client waits, and the result is held."""
         async with left(tmp_path, "require 2 human-approvals before deploy") as (hub, request):
             await approve(hub, request)
@@ -417,7 +417,7 @@ class TestGuards:
             assert (await again(hub)).approved_by == ("maria", "ben")
             await check_fold(hub)
 
-    async def test_taken_back(self, tmp_path: Path) -> None:
+    async def test_held_approval_can_be_taken_back(self, tmp_path: Path) -> None:
         """A held approval can be taken back; the request stays open with the same late deadline."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
@@ -430,7 +430,7 @@ class TestGuards:
             waits.cancel()
             await check_fold(hub)
 
-    async def test_other_rules_void_it(self, tmp_path: Path) -> None:
+    async def test_switched_rule_voids_the_held_approval(self, tmp_path: Path) -> None:
         """A switched rule voids the held approval; the request is renewed and stays late."""
         async with left(tmp_path, f"{PLAIN}\nblock rm") as (hub, request):
             await approve(hub, request)
@@ -445,7 +445,7 @@ class TestGuards:
             waits.cancel()
             await check_fold(hub)
 
-    async def test_other_nets_judge_it_then(self, tmp_path: Path) -> None:
+    async def test_net_that_blocks_precedes_the_approval(self, tmp_path: Path) -> None:
         """A net that blocks the call when it is made again takes precedence over the approval."""
         rules = f"{PLAIN}\nblock deploy after rm"
         async with left(tmp_path, rules) as (hub, request):
@@ -456,7 +456,7 @@ class TestGuards:
             assert "maria" not in answer.approved_by
             await check_fold(hub)
 
-    async def test_a_freeze_holds_it(self, tmp_path: Path) -> None:
+    async def test_repeated_call_waits_during_a_freeze(self, tmp_path: Path) -> None:
         """A repeated call waits while all agents are frozen, even if it is approved."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
@@ -467,7 +467,7 @@ class TestGuards:
             await hub.lift_freeze(by="ben", reason="looked at")
             assert (await waits).outcome == "allow"
 
-    async def test_a_fuse_burns_to_its_end(self, tmp_path: Path) -> None:
+    async def test_repeated_call_does_not_shorten_the_fuse(self, tmp_path: Path) -> None:
         """Repeating the call does not release a high-risk approval before its fuse has burned down."""
         async with left(tmp_path, f"{PLAIN} risk high", fuse=LONG) as (hub, request):
             await approve(hub, request)
@@ -477,7 +477,7 @@ class TestGuards:
             assert (await hub.take_back(request.id, by="ben")).ok
             waits.cancel()
 
-    async def test_an_interrupted_session_denies_it(self, tmp_path: Path) -> None:
+    async def test_stopped_agent_withdraws_late_requests(self, tmp_path: Path) -> None:
         """Stopping the agent withdraws its late requests, so nothing runs later."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
@@ -491,7 +491,7 @@ class TestGuards:
 
 
 class TestFailures:
-    async def test_the_journal_refuses_the_return(self, tmp_path: Path) -> None:
+    async def test_failed_record_keeps_the_approval_held(self, tmp_path: Path) -> None:
         """If the record of the repeated call fails, the call fails and the approval stays held."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
@@ -511,7 +511,7 @@ class TestFailures:
             await check_fold(hub)
 
     @pytest.mark.slow
-    async def test_a_killed_host_voids_it(self, tmp_path: Path) -> None:
+    async def test_killed_host_withdraws_late_requests(self, tmp_path: Path) -> None:
         """After a kill, late requests are withdrawn, approved or not, and calls are requested again."""
         child = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -545,7 +545,7 @@ class TestFailures:
 class TestRoom:
     """If the queue is full, a late request gives way to a new request of an active agent."""
 
-    async def test_the_oldest_goes(self, tmp_path: Path) -> None:
+    async def test_oldest_late_request_is_withdrawn(self, tmp_path: Path) -> None:
         """At the limit the oldest late request is withdrawn, and the new call gets a request."""
         async with left(tmp_path) as (hub, request):
             assert request.late is not None
@@ -567,7 +567,7 @@ class TestRoom:
             assert (await waits).outcome == "allow"
             await check_fold(hub)
 
-    async def test_not_one_that_is_approved(self, tmp_path: Path) -> None:
+    async def test_held_approval_is_not_withdrawn(self, tmp_path: Path) -> None:
         """A held approval is not withdrawn; the call beyond the limit is blocked."""
         async with left(tmp_path) as (hub, request):
             await approve(hub, request)
@@ -577,7 +577,7 @@ class TestRoom:
             assert recorded(hub.database, ApprovalWithdrawn) == []
             assert (await again(hub)).outcome == "allow"
 
-    async def test_not_one_that_one_of_two_has_approved(self, tmp_path: Path) -> None:
+    async def test_partly_approved_request_is_not_withdrawn(self, tmp_path: Path) -> None:
         """A late request with one of two approvals is not withdrawn either."""
         async with left(tmp_path, f"{PLAIN} by 2") as (hub, request):
             await approve(hub, request)

@@ -87,7 +87,7 @@ async def approve(
 
 
 class TestApproval:
-    async def test_with_a_key_it_counts_and_the_proof_is_recorded(self, hub: Hub) -> None:
+    async def test_approval_with_key_records_the_proof(self, hub: Hub) -> None:
         """G-106: the decision records the proof, which is bound to the digest of the request."""
         shop, device = Shop(), Authenticator()
         credential = await enroll(hub, "maria", device)
@@ -103,7 +103,7 @@ class TestApproval:
         assert decided.digest == request.digest
         await check(hub, session)
 
-    async def test_without_one_it_does_not(self, hub: Hub) -> None:
+    async def test_approval_without_proof_is_refused(self, hub: Hub) -> None:
         """G-105: an approval without a proof is refused with the address of the page to use."""
         hub.serve_keys(PAGE, None)
         session, request = await asked(hub, Shop())
@@ -115,14 +115,14 @@ class TestApproval:
         [still] = await hub.approvals()
         assert still.id == request.id
 
-    async def test_without_a_known_address_the_refusal_says_how_to_get_one(self, hub: Hub) -> None:
+    async def test_refusal_without_address_names_the_setting(self, hub: Hub) -> None:
         """The refusal names the command and the setting."""
         _, request = await asked(hub, Shop())
         outcome = await approve(hub, request, "maria")
         assert "`interlock web`" in outcome.message
         assert "[gateway] page" in outcome.message
 
-    async def test_whoever_has_no_key_gets_no_challenge(self, hub: Hub) -> None:
+    async def test_operator_without_key_gets_no_challenge(self, hub: Hub) -> None:
         """The refusal says that the operator has enrolled no passkey."""
         await enroll(hub, "maria", Authenticator())
         _, request = await asked(hub, Shop())
@@ -130,7 +130,7 @@ class TestApproval:
         assert not found.ok
         assert "ada has enrolled no passkey" in found.message
 
-    async def test_to_deny_takes_none(self, hub: Hub) -> None:
+    async def test_denial_requires_no_passkey(self, hub: Hub) -> None:
         """A denial requires no passkey."""
         session, request = await asked(hub, Shop())
         outcome = await hub.decide(request.id, approved=False, by="ada", digest=request.digest)
@@ -164,7 +164,7 @@ class TestApproval:
         )
         assert "too old" in outcome.message
 
-    async def test_an_answer_for_another_request_counts_for_nothing(self, hub: Hub) -> None:
+    async def test_proof_for_another_request_is_refused(self, hub: Hub) -> None:
         """A proof is valid only for the request that was signed."""
         device = Authenticator()
         await enroll(hub, "maria", device)
@@ -193,7 +193,7 @@ class TestApproval:
             ({"origin": "https://evil.example"}, "it was signed on https://evil.example"),
         ],
     )
-    async def test_what_the_browser_says_is_checked(
+    async def test_client_data_of_the_proof_is_checked(
         self, hub: Hub, change: dict[str, object], said: str
     ) -> None:
         """A proof without user verification, or from another page, is refused."""
@@ -218,7 +218,7 @@ class TestApproval:
         assert "sign count" in outcome.message.lower()
 
     @pytest.mark.parametrize("said", [b"[" * 3000, "{}".encode("utf-16"), b"[]", b""])
-    async def test_what_is_no_data_of_a_browser(self, hub: Hub, said: bytes) -> None:
+    async def test_malformed_client_data_is_refused(self, hub: Hub, said: bytes) -> None:
         """Malformed client data is refused with a message."""
         device = Authenticator()
         await enroll(hub, "maria", device)
@@ -235,7 +235,7 @@ class TestApproval:
         assert "the client data is not" in outcome.message
 
     @pytest.mark.slow
-    async def test_nobody_pushes_out_the_challenge_of_another(self, hub: Hub) -> None:
+    async def test_challenges_are_limited_per_operator(self, hub: Hub) -> None:
         """An operator with too many open challenges loses only their own oldest ones."""
         device = Authenticator()
         await enroll(hub, "maria", device)
@@ -248,7 +248,7 @@ class TestApproval:
         )
         assert outcome.ok, outcome.message
 
-    async def test_somebody_elses_key_is_none(self, hub: Hub) -> None:
+    async def test_key_of_another_operator_is_refused(self, hub: Hub) -> None:
         """A challenge that another operator's key signed is refused."""
         maria, ada = Authenticator(), Authenticator()
         await enroll(hub, "maria", maria)
@@ -260,7 +260,7 @@ class TestApproval:
         )
         assert "this is no key of maria" in outcome.message
 
-    async def test_it_grants_nothing(self, hub: Hub) -> None:
+    async def test_rule_with_passkey_allows_no_grants(self, hub: Hub) -> None:
         """A rule with a passkey allows no grants, because later calls would need no key."""
         device = Authenticator()
         await enroll(hub, "maria", device)
@@ -272,7 +272,7 @@ class TestApproval:
         assert not outcome.ok
         assert "its rule asks for a passkey" in outcome.message
 
-    async def test_an_edit_is_asked_about_anew(self, hub: Hub) -> None:
+    async def test_edit_needs_its_own_signature(self, hub: Hub) -> None:
         """An edit opens a new request, which needs a signature of its own."""
         device = Authenticator()
         await enroll(hub, "maria", device)
@@ -293,7 +293,7 @@ class TestApproval:
 
 
 class TestSeveral:
-    async def test_each_of_two_proves_a_key(self, hub: Hub) -> None:
+    async def test_both_proofs_are_recorded(self, hub: Hub) -> None:
         """Both proofs are recorded, each over the same digest."""
         shop, maria, ada = Shop(), Authenticator(), Authenticator(counts=False)
         await enroll(hub, "maria", maria)
@@ -311,7 +311,7 @@ class TestSeveral:
         assert {each.proof.rp for each in (given, decided)} == {"laptop.example"}
         await check(hub, session)
 
-    async def test_a_removed_key_takes_its_approval_along(self, hub: Hub) -> None:
+    async def test_removed_key_voids_its_approval(self, hub: Hub) -> None:
         """If a key is removed, its approval no longer counts and the other approver is refused."""
         maria, ada = Authenticator(), Authenticator()
         credential = await enroll(hub, "maria", maria)
@@ -327,7 +327,7 @@ class TestSeveral:
 class TestGivenUpName:
     """The keys of a name that its holder gave up do not belong to the next holder."""
 
-    async def test_its_keys_count_no_more(self, hub: Hub, tmp_path: Path, clock: Clock) -> None:
+    async def test_keys_of_the_name_are_removed(self, hub: Hub, tmp_path: Path, clock: Clock) -> None:
         """The keys count for no approval, earlier ones included, and the log records their removal."""
         maria, ada = Authenticator(), Authenticator()
         await enroll(hub, "maria", maria)
@@ -350,7 +350,7 @@ class TestGivenUpName:
         assert [each.key.operator for each in left.in_force()] == ["ada"]
         assert left.faults == ()
 
-    async def test_the_next_holder_enrolls_their_own(self, hub: Hub, clock: Clock) -> None:
+    async def test_next_holder_enrolls_a_first_key(self, hub: Hub, clock: Clock) -> None:
         """The next holder enrolls a first key with the terminal code, and it counts."""
         await enroll(hub, "maria", Authenticator())
         clock.advance(60)
@@ -362,7 +362,7 @@ class TestGivenUpName:
         _, request = await asked(hub, Shop())
         assert (await approve(hub, request, "maria", new)).ok
 
-    async def test_where_nobody_can_tell_none_counts(self, hub: Hub) -> None:
+    async def test_unreadable_token_file_suspends_keys(self, hub: Hub) -> None:
         """If the token file cannot be read, no key is in force, but none is removed."""
         maria = Authenticator()
         await enroll(hub, "maria", maria)
@@ -378,7 +378,7 @@ class TestGivenUpName:
 
 
 class TestFuse:
-    async def test_the_proof_stands_in_both_events(self, tmp_path: Path, clock: Clock) -> None:
+    async def test_proof_is_in_both_events(self, tmp_path: Path, clock: Clock) -> None:
         """For high risk, the proof is in the event of the approval and in that of the decision."""
         hub = Hub(Journal.open(tmp_path / "f.db", clock=clock), policy=ApprovalPolicy(fuse=0.05))
         try:
@@ -394,7 +394,7 @@ class TestFuse:
         finally:
             await hub.close()
 
-    async def test_a_key_that_another_server_removed(
+    async def test_key_removed_by_another_server_voids_approval(
         self, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """G-105: a key that another server removed before the release makes its approval void."""
@@ -421,7 +421,7 @@ class TestFuse:
 
 
 class TestLoosening:
-    async def test_nobody_switches_such_a_rule_off(self, hub: Hub) -> None:
+    async def test_operator_without_passkey_cannot_switch_off(self, hub: Hub) -> None:
         """G-105: a single operator without a passkey cannot switch off the net or the mode."""
         session, _ = await asked(hub, Shop())
         for outcome in (
@@ -433,7 +433,7 @@ class TestLoosening:
 
 
 class TestEnrolment:
-    async def test_a_first_key_needs_the_code_of_the_terminal(self, hub: Hub) -> None:
+    async def test_first_key_needs_the_terminal_code(self, hub: Hub) -> None:
         """A first key needs a terminal and its code; too many wrong codes void the enrolment."""
         device = Authenticator()
         begun = await hub.begin_key(origin=PAGE, by="maria")
@@ -455,7 +455,7 @@ class TestEnrolment:
         assert not (await hub.confirm_key(made.id, code=code, by="maria")).ok
         assert not (await hub.passkeys()).passkeys
 
-    async def test_a_code_is_its_persons(self, hub: Hub) -> None:
+    async def test_code_is_valid_for_its_operator_only(self, hub: Hub) -> None:
         """The code enrolls a key only for the operator it was made for."""
         said: list[str] = []
         hub.serve_keys(None, said.append)
@@ -480,7 +480,7 @@ class TestEnrolment:
         assert (await approve(hub, request, "maria", laptop)).ok
         assert laptop.keys.keys() == {second}
 
-    async def test_codes_are_few(self, hub: Hub, clock: Clock) -> None:
+    async def test_number_of_codes_is_limited(self, hub: Hub, clock: Clock) -> None:
         """The number of codes is limited to prevent guessing; after an hour more are available."""
         said: list[str] = []
         hub.serve_keys(None, said.append)
@@ -499,7 +499,7 @@ class TestEnrolment:
         clock.advance(3601)
         assert (await another()).ok
 
-    async def test_who_may_not_decide_enrolls_none(self, hub: Hub) -> None:
+    async def test_role_look_cannot_enroll(self, hub: Hub) -> None:
         """An operator with the role `look` cannot enroll a key."""
         found = await hub.begin_key(origin=PAGE, by="omar")
         assert not found.ok
@@ -514,19 +514,19 @@ class TestEnrolment:
             ("https://laptop.example/x", "no page's origin"),
         ],
     )
-    async def test_pages_on_which_browsers_make_none(self, hub: Hub, origin: str, said: str) -> None:
+    async def test_origin_without_passkeys_is_explained(self, hub: Hub, origin: str, said: str) -> None:
         """If browsers make no passkeys for an origin, the message says why."""
         found = await hub.begin_key(origin=origin, by="maria")
         assert not found.ok
         assert said in found.message
 
-    async def test_where_an_address_is_set_keys_are_for_that(self, hub: Hub) -> None:
+    async def test_other_origin_than_configured_is_refused(self, hub: Hub) -> None:
         """If a page address is configured, another origin is refused with that address."""
         hub.serve_keys(PAGE, None)
         found = await hub.begin_key(origin="https://other.example", by="maria")
         assert f"made and used on {PAGE}" in found.message
 
-    async def test_only_ones_own_key_is_removed(self, hub: Hub) -> None:
+    async def test_only_the_owner_removes_a_key(self, hub: Hub) -> None:
         """Only the owner can remove a key, and the list no longer shows it."""
         credential = await enroll(hub, "maria", Authenticator())
         assert not (await hub.remove_key(credential, by="ada")).ok
@@ -535,7 +535,7 @@ class TestEnrolment:
 
 
 class TestLog:
-    async def test_keys_outlast_a_restart(self, tmp_path: Path, clock: Clock) -> None:
+    async def test_keys_and_counts_survive_a_restart(self, tmp_path: Path, clock: Clock) -> None:
         """A new hub on the same journal has the keys and their use counts."""
         device = Authenticator()
         first = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
@@ -553,9 +553,7 @@ class TestLog:
         path = KeyLog(tmp_path / "hub.db").lines.path
         assert path.stat().st_mode & 0o777 == 0o600
 
-    async def test_a_key_that_somebody_writes_into_the_file_does_not_count(
-        self, tmp_path: Path, clock: Clock
-    ) -> None:
+    async def test_forged_key_line_does_not_count(self, tmp_path: Path, clock: Clock) -> None:
         """A key line forged into the file does not count: no earlier key confirmed it."""
         hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
         other = Hub(Journal.open(tmp_path / "other.db", clock=clock))
@@ -576,7 +574,7 @@ class TestLog:
         assert len(found.entries) == 1
         assert "has a key already, which did not confirm it" in found.faults[0]
 
-    async def test_a_line_of_somebody_s_brings_no_removed_key_back(
+    async def test_invalid_line_does_not_restore_a_removed_key(
         self, tmp_path: Path, clock: Clock
     ) -> None:
         """After an invalid line, removals and use counts still take effect."""
@@ -599,7 +597,7 @@ class TestLog:
         [fault] = found.faults
         assert "a line before this one was changed or removed" in fault
 
-    async def test_a_changed_line_ends_what_is_believed(self, tmp_path: Path, clock: Clock) -> None:
+    async def test_lines_after_a_changed_line_do_not_count(self, tmp_path: Path, clock: Clock) -> None:
         """Lines after a changed line break the chain and do not count."""
         hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
         for operator in ("maria", "ada"):

@@ -95,15 +95,17 @@ class TestSessionPeople:
             ({"starters": {"ben": "opened"}, "task_by": ("ada",)}, None),
         ],
     )
-    def test_part(self, facts: dict[str, object], expected: str | None) -> None:
+    def test_reason_names_the_operators_part(
+        self, facts: dict[str, object], expected: str | None
+    ) -> None:
         """The reason names the operator's part in the session."""
         assert involvement_reason("mia", self.state(**facts)) == expected
 
-    def test_a_subagents_task_counts(self) -> None:
+    def test_sender_of_a_subagents_task_is_involved(self) -> None:
         """An operator who gave a subagent its task is involved in the subagent's calls."""
         assert part_in("mia", self.state(), self.state(task_by=("mia",))) == "task"
 
-    def test_own_approvals(self) -> None:
+    def test_own_approvals_policy_lets_them_count(self) -> None:
         """The policy `own_approvals` lets people behind a session count."""
         assert (
             involvement_reason("mia", self.state(starters={"mia": "opened"}), own_approvals=True) is None
@@ -154,7 +156,7 @@ async def refusal(hub: Hub, request: ApprovalState, by: str) -> str:
 
 
 class TestOtherPeople:
-    async def test_not_the_starter_in_other_letters(self, hub: Hub, shop: Shop) -> None:
+    async def test_opener_under_another_spelling_does_not_count(self, hub: Hub, shop: Shop) -> None:
         """The operator who opened the session does not count under another spelling of the name."""
         session, request = await waiting(hub, shop)
         assert await refusal(hub, request, "MIA") == (
@@ -165,14 +167,14 @@ class TestOtherPeople:
         assert len(bodies(hub, session, ApprovalGiven)) == 1
         assert shop.ran == []
 
-    async def test_not_who_sent_the_task(self, hub: Hub, shop: Shop) -> None:
+    async def test_sender_of_the_task_does_not_count(self, hub: Hub, shop: Shop) -> None:
         """The operator who gave the session its task does not count either."""
         _, request = await waiting(hub, shop, task_by="ben")
         assert await refusal(hub, request, "ben") == (
             "ben gave the running turn its task: 2 other people must approve"
         )
 
-    async def test_not_who_steered_the_turn(self, hub: Hub, shop: Shop) -> None:
+    async def test_operator_who_steers_does_not_count_afterwards(self, hub: Hub, shop: Shop) -> None:
         """An operator who steers the running turn does not count for later calls, only before."""
         events = hub.subscribe()
         bot = agent(shop, C(deploy={}), C(deploy={}), T("done"))
@@ -186,7 +188,7 @@ class TestOtherPeople:
         [second] = await hub.approvals()
         assert "ben gave the running turn its task" in await refusal(hub, second, "ben")
 
-    async def test_who_gave_an_earlier_task_counts(self, hub: Hub, shop: Shop) -> None:
+    async def test_sender_of_an_earlier_task_counts(self, hub: Hub, shop: Shop) -> None:
         """The sender of the running turn's task is excluded, but not that of an earlier task."""
         events = hub.subscribe()
         bot = agent(shop, T("hello"), C(deploy={}), T("done"))
@@ -199,7 +201,9 @@ class TestOtherPeople:
         assert (await hub.decide(request.id, approved=True, by="ben")).ok
         assert "gave the running turn its task" in await refusal(hub, request, "ada")
 
-    async def test_not_who_resumed_it(self, hub: Hub, shop: Shop, tmp_path: Path) -> None:
+    async def test_operator_who_resumed_does_not_count(
+        self, hub: Hub, shop: Shop, tmp_path: Path
+    ) -> None:
         """The operator who resumes a session is excluded, and so is the one who started it."""
         session, _ = await waiting(hub, shop)
         await hub.close_session(session, "mia")
@@ -215,7 +219,7 @@ class TestOtherPeople:
         assert "ada gave the running turn its task" in await refusal(hub, request, "ada")
         assert (await hub.decide(request.id, approved=True, by="jo")).ok
 
-    async def test_not_who_branched_it(self, hub: Hub, shop: Shop) -> None:
+    async def test_operator_who_branched_does_not_count(self, hub: Hub, shop: Shop) -> None:
         """The operator who made the branch is excluded; the sender of a copied message is not."""
         session = await hub.open_session(
             agent(shop, T("hello")), SessionConfig(compile_rules(TWO).registry, by="mia")
@@ -264,14 +268,14 @@ class TestTokens:
         [again] = await hub.approvals()
         assert (again.given, again.id != request.id) == ((), True)
 
-    async def test_revoked_while_it_is_sent(self, hub: Hub, shop: Shop) -> None:
+    async def test_revoked_token_is_refused(self, hub: Hub, shop: Shop) -> None:
         """An approval with a revoked token is refused."""
         _, request = await waiting(hub, shop)
         tokens = Tokens()
         outcome = await hub.decide(request.id, approved=True, by="ada", credential=tokens.of("t-ada"))
         assert (outcome.ok, outcome.message) == (False, "The token of ada is no longer in force")
 
-    async def test_nobody_here_knows_the_tokens(self, hub: Hub, shop: Shop) -> None:
+    async def test_uncheckable_token_does_not_count(self, hub: Hub, shop: Shop) -> None:
         """An approval that was given with a token does not count if no host can check the token."""
         _, request = await waiting(hub, shop)
         tokens = Tokens("t-ada")
@@ -280,7 +284,9 @@ class TestTokens:
 
 
 class TestLengthening:
-    async def test_takes_two_beyond_the_rules_time(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+    async def test_two_operators_needed_beyond_the_rules_time(
+        self, hub: Hub, shop: Shop, clock: Clock
+    ) -> None:
         """One operator's extension is only recorded and shown; a second operator's takes effect."""
         session, request = await waiting(hub, shop, rules=TWO_WITHIN)
         first = await hub.extend(request.id, seconds=3600, by="ada")
@@ -297,7 +303,7 @@ class TestLengthening:
         last = bodies(hub, session, ApprovalExtended)[-1]
         assert (last.by, last.others) == ("ben", ("Ada",))
 
-    async def test_for_ever_takes_two(self, hub: Hub, shop: Shop) -> None:
+    async def test_two_operators_needed_to_remove_the_deadline(self, hub: Hub, shop: Shop) -> None:
         """Removing the deadline also takes two operators."""
         _, request = await waiting(hub, shop, rules=TWO_WITHIN)
         await hub.extend(request.id, seconds=None, by="ada")
@@ -307,7 +313,7 @@ class TestLengthening:
         [longer] = await hub.approvals()
         assert longer.expires is None
 
-    async def test_not_who_started_it(self, hub: Hub, shop: Shop) -> None:
+    async def test_operator_behind_the_session_cannot_extend(self, hub: Hub, shop: Shop) -> None:
         """An operator behind the session cannot extend its request."""
         session, request = await waiting(hub, shop, rules=TWO_WITHIN)
         outcome = await hub.extend(request.id, seconds=3600, by="mia")
@@ -317,7 +323,9 @@ class TestLengthening:
         )
         assert not bodies(hub, session, ApprovalExtended)
 
-    async def test_one_is_enough_within_it(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+    async def test_one_operator_is_enough_within_the_rules_time(
+        self, hub: Hub, shop: Shop, clock: Clock
+    ) -> None:
         """One operator may change the deadline within the rule's own time."""
         _, request = await waiting(hub, shop, rules=TWO_WITHIN)
         assert (await hub.extend(request.id, seconds=300, by="ada")).ok
@@ -327,7 +335,7 @@ class TestLengthening:
         [back] = await hub.approvals()
         assert back.expires == request.expires
 
-    async def test_one_is_enough_for_one_person(self, hub: Hub, shop: Shop) -> None:
+    async def test_one_operator_is_enough_for_a_single_approver(self, hub: Hub, shop: Shop) -> None:
         """If one approver decides, one operator may extend."""
         rules = "require human-approval before deploy within 10m"
         _, request = await waiting(hub, shop, rules=rules)
@@ -337,7 +345,7 @@ class TestLengthening:
         assert request.expires is not None
         assert longer.expires > request.expires
 
-    async def test_a_revoked_token_is_no_first_person(self, hub: Hub, shop: Shop) -> None:
+    async def test_revoked_token_does_not_count_as_the_first(self, hub: Hub, shop: Shop) -> None:
         """An operator whose token was revoked does not count as the first of two."""
         _, request = await waiting(hub, shop, rules=TWO_WITHIN)
         tokens = Tokens("t-ada", "t-ben")
@@ -349,7 +357,7 @@ class TestLengthening:
         assert still.extension is not None
         assert still.extension.by == "ben"
 
-    async def test_both_at_once(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+    async def test_simultaneous_extensions_count_as_two(self, hub: Hub, shop: Shop, clock: Clock) -> None:
         """Two simultaneous extensions by two operators count as two."""
         _, request = await waiting(hub, shop, rules=TWO_WITHIN)
         await asyncio.gather(*(hub.extend(request.id, seconds=3600, by=name) for name in ("ada", "ben")))
@@ -358,7 +366,7 @@ class TestLengthening:
 
 
 class TestRoles:
-    async def test_who_may_only_look_decides_nothing(self, hub: Hub, shop: Shop) -> None:
+    async def test_role_look_cannot_decide(self, hub: Hub, shop: Shop) -> None:
         """A configured name has its role's rights; an unlisted name is not restricted by a role."""
         session, request = await waiting(hub, shop, rules="require human-approval before deploy")
         hub.know_operators(Operators((Operator("Ada", "look"), Operator("ben", "decide"))))

@@ -97,7 +97,7 @@ async def agent(hub: Hub) -> Agent:
 
 
 class TestWalk:
-    async def test_what_asks_all_the_same(self, hub: Hub, agent: Agent) -> None:
+    async def test_stricter_rules_are_not_covered(self, hub: Hub, agent: Agent) -> None:
         """G-109: a plan does not cover rules of high risk, with a passkey or for two approvers."""
         await agent.planned(*STEPS)
         [given] = recorded(hub.database, GrantGiven)
@@ -123,7 +123,7 @@ class TestWalk:
         assert await agent.left() == {"grant-1": 0}
         await check_fold(hub)
 
-    async def test_both_answer(self, hub: Hub, agent: Agent) -> None:
+    async def test_plan_and_approver_cover_a_rule_each(self, hub: Hub, agent: Agent) -> None:
         """G-109: if two rules require approval, the plan covers one and an approver decides the other."""
         await agent.planned(*STEPS)
         request, waiting = await agent.asked("deploy", env="prod")
@@ -147,7 +147,7 @@ class TestGroups:
     BEN = Operator("ben", groups=("ops",))
 
     @pytest.mark.parametrize("first", [MARIA, BEN], ids=["the first", "who waits for the fuse"])
-    async def test_left_meanwhile(self, hub: Hub, first: Operator) -> None:
+    async def test_approver_who_left_the_group_does_not_count(self, hub: Hub, first: Operator) -> None:
         """G-109: an approver who left the group before the plan takes effect does not count for it."""
         hub.know_operators(Operators((self.MARIA, self.BEN)))
         await opened(hub, self.RULES)
@@ -167,7 +167,7 @@ class TestGroups:
 
 
 class TestFuse:
-    async def test_taken_back(self, hub: Hub, agent: Agent) -> None:
+    async def test_taken_back_approval_uses_nothing(self, hub: Hub, agent: Agent) -> None:
         """G-109: an approval that is taken back or denied uses nothing of the plan."""
         await agent.planned(*STEPS)
         request, waiting = await agent.asked("deploy", env="prod")
@@ -179,7 +179,7 @@ class TestFuse:
         assert await agent.left() == {"grant-1": 2}
         await check_fold(hub)
 
-    async def test_spent_meanwhile(self, hub: Hub, agent: Agent) -> None:
+    async def test_plan_used_up_during_the_fuse(self, hub: Hub, agent: Agent) -> None:
         """G-109: during a call's fuse, other calls can use up the plan; the call then needs approval."""
         await agent.planned({"tool": "deploy"})
         request, waiting = await agent.asked("deploy", env="prod")
@@ -196,7 +196,7 @@ class TestFuse:
         assert await agent.left() == {"grant-1": 0}
         await check_fold(hub)
 
-    async def test_of_the_plan(self, hub: Hub) -> None:
+    async def test_plan_taken_back_gives_no_grants(self, hub: Hub) -> None:
         """G-108: a plan gives no grants if its approval is taken back; a new approval gives them."""
         await opened(hub, RULES.replace("before plan", "before plan risk high"))
         agent = Agent(hub)

@@ -42,7 +42,7 @@ async def asked(
 
 
 class TestForecast:
-    async def test_of_each_step(self, tmp_path: Path) -> None:
+    async def test_request_has_forecast_of_each_step(self, tmp_path: Path) -> None:
         """The request and its event contain the forecast of each step."""
         async with asked(tmp_path) as (_, request, _):
             deploy, delete = request.plan
@@ -53,7 +53,7 @@ class TestForecast:
             [event] = recorded(tmp_path / "hub.db", ApprovalRequested)
             assert event.plan == request.plan
 
-    async def test_no_grant_with_it(self, tmp_path: Path) -> None:
+    async def test_plan_cannot_be_approved_with_a_grant(self, tmp_path: Path) -> None:
         """A plan cannot be approved with a grant for later plans."""
         async with asked(tmp_path) as (hub, request, _):
             assert not request.may_grant
@@ -61,13 +61,13 @@ class TestForecast:
             outcome = await hub.decide(request.id, approved=True, by="maria", **more)
             assert not outcome.ok
 
-    async def test_not_of_other_calls(self, tmp_path: Path) -> None:
+    async def test_call_of_another_tool_has_no_forecast(self, tmp_path: Path) -> None:
         """A call of another tool with the same input has no forecast."""
         async with asked(tmp_path, tool="deploy") as (_, request, _):
             assert request.plan == ()
             assert request.may_grant
 
-    async def test_approved(self, tmp_path: Path) -> None:
+    async def test_calls_behave_as_forecast(self, tmp_path: Path) -> None:
         """Calls behave as the forecast says: covered ones run, others need approval or are blocked."""
         async with asked(tmp_path) as (hub, request, waits):
             outcome = await hub.decide(request.id, approved=True, by="maria", digest=request.digest)
@@ -123,7 +123,7 @@ class TestEdited:
         assert "forecast of its own" in outcome.message
         return await asyncio.wait_for(renewed(hub, request), 10)
 
-    async def test_its_own_forecast(self, tmp_path: Path) -> None:
+    async def test_edited_plan_has_its_own_forecast(self, tmp_path: Path) -> None:
         """An edit does not approve: the edited plan gets a request with its forecast and editor."""
         async with asked(tmp_path) as (hub, request, waits):
             again = await self.edit(hub, request, "maria")
@@ -140,7 +140,7 @@ class TestEdited:
             [given] = recorded(tmp_path / "hub.db", GrantGiven)
             assert (given.grant.tool, given.grant.uses, given.by) == ("deploy", 3, "maria")
 
-    async def test_not_by_the_former(self, tmp_path: Path) -> None:
+    async def test_digest_of_the_original_is_refused(self, tmp_path: Path) -> None:
         """An approval with the digest of the original plan is refused."""
         async with asked(tmp_path) as (hub, request, waits):
             again = await self.edit(hub, request, "maria")
@@ -149,7 +149,7 @@ class TestEdited:
                 assert not late.ok
             assert not waits.done()
 
-    async def test_of_two_people(self, tmp_path: Path) -> None:
+    async def test_both_approvers_must_approve_the_edit(self, tmp_path: Path) -> None:
         """If two approvers are required, both must approve the edited plan."""
         rules = RULES.replace("before plan", "before plan by 2")
         async with asked(tmp_path, rules=rules) as (hub, request, waits):
@@ -162,7 +162,7 @@ class TestEdited:
                 assert (await hub.decide(again.id, approved=True, by=by, digest=again.digest)).ok
             assert (await waits).outcome == "allow"  # type: ignore[attr-defined]
 
-    async def test_no_plan_any_more(self, tmp_path: Path) -> None:
+    async def test_edit_into_an_invalid_plan_is_refused(self, tmp_path: Path) -> None:
         """An edit that is not a valid plan is refused with the path of the fault; the request stays."""
         async with asked(tmp_path) as (hub, request, waits):
             wrong: dict[str, JsonValue] = {"title": "x", "steps": [{"tool": "deploy", "count": 0}]}

@@ -37,7 +37,7 @@ async def asked(hub: Hub, agent: Agent, rules: str) -> tuple[str, str | None]:
 
 
 class TestPreview:
-    async def test_an_edit_shows_its_diff(self, hub: Hub, tmp_path: Path) -> None:
+    async def test_request_contains_the_diff(self, hub: Hub, tmp_path: Path) -> None:
         """The request contains the diff of the file, and a denied call leaves the file unchanged."""
         (tmp_path / "a.py").write_text("one\nold\n")
         edit = C(edit={"path": "a.py", "old_string": "old", "new_string": "new"})
@@ -53,7 +53,7 @@ class TestPreview:
         await hub.wait(session)
         assert (tmp_path / "a.py").read_text() == "one\nold\n"
 
-    async def test_a_preview_that_breaks_keeps_nobody_from_asking(self, hub: Hub) -> None:
+    async def test_failing_preview_does_not_prevent_the_request(self, hub: Hub) -> None:
         """If a tool's preview raises, the request is made without a preview."""
 
         class Nothing(BaseModel):
@@ -74,7 +74,7 @@ class TestPreview:
         await hub.wait(session)
         assert (await hub.session(session)).calls[request.call_id].output == "ran"
 
-    async def test_an_interrupt_while_it_is_made_asks_nobody(self, hub: Hub) -> None:
+    async def test_abort_during_preview_makes_no_request(self, hub: Hub) -> None:
         """Aborting during a slow preview ends the run without a request."""
 
         class Nothing(BaseModel):
@@ -131,7 +131,7 @@ class TestWrittenContent:
 
     @pytest.mark.variants
     @pytest.mark.parametrize("name", ["write", "mcp__files__saveDocument"])
-    async def test_against_the_file(self, hub: Hub, tmp_path: Path, name: str) -> None:
+    async def test_compared_with_the_current_file(self, hub: Hub, tmp_path: Path, name: str) -> None:
         """The new content is compared with the current file in the session's working directory."""
         (tmp_path / "a.py").write_text("one\ntwo\n")
         agent = writing(tmp_path, "a.py", "one\n2\n", name=name)
@@ -149,7 +149,7 @@ class TestWrittenContent:
             (b"x" * 800_000, "has more than"),
         ],
     )
-    async def test_what_cannot_be_compared(
+    async def test_uncomparable_file_shows_added_lines_only(
         self, hub: Hub, tmp_path: Path, content: bytes | None, said: str
     ) -> None:
         """A new, non-text or too large file is shown as added lines only, with the reason."""
@@ -162,7 +162,7 @@ class TestWrittenContent:
         assert preview.splitlines()[-2:] == ["+one", "+two"]
 
     @pytest.mark.slow
-    async def test_a_folder(self, hub: Hub, tmp_path: Path) -> None:
+    async def test_path_that_is_a_directory(self, hub: Hub, tmp_path: Path) -> None:
         """The preview reports that the path is a directory and not a file."""
         _, preview = await asked(
             hub, writing(tmp_path, ".", "one\n"), "require human-approval before write"
@@ -170,7 +170,7 @@ class TestWrittenContent:
         assert preview is not None
         assert ". is a directory, not a file." in preview
 
-    async def test_a_part_of_a_file(self, hub: Hub, tmp_path: Path) -> None:
+    async def test_appending_tool_gets_no_full_diff(self, hub: Hub, tmp_path: Path) -> None:
         """A tool whose name says that it appends gets no diff of the complete file."""
         (tmp_path / "a.py").write_text("one\n")
         agent = writing(tmp_path, "a.py", "two\n", name="append_file")
@@ -178,7 +178,7 @@ class TestWrittenContent:
         assert preview is None
 
     @pytest.mark.slow
-    async def test_a_path_that_imitates_a_diff(self, hub: Hub, tmp_path: Path) -> None:
+    async def test_line_breaks_in_path_add_no_lines(self, hub: Hub, tmp_path: Path) -> None:
         """Line breaks in a path do not create lines in the diff."""
         agent = writing(tmp_path, "a\n@@ -1 +1 @@\n+harmless", "evil\n")
         _, preview = await asked(hub, agent, "require human-approval before write")
@@ -188,7 +188,7 @@ class TestWrittenContent:
             "+evil",
         ]
 
-    async def test_masked(self, hub: Hub, tmp_path: Path) -> None:
+    async def test_secret_in_existing_file_is_masked(self, hub: Hub, tmp_path: Path) -> None:
         """A secret in the existing file is masked."""
         (tmp_path / "a.env").write_text("API_TOKEN=hunter2hunter2\n")
         agent = writing(tmp_path, "a.env", "EMPTY=1\n")
@@ -222,7 +222,9 @@ class TestFileThatChanges:
 
     @pytest.mark.variants
     @pytest.mark.parametrize("change", ["written", "removed"])
-    async def test_asked_again(self, hub: Hub, tmp_path: Path, change: str) -> None:
+    async def test_approval_is_refused_and_requested_again(
+        self, hub: Hub, tmp_path: Path, change: str
+    ) -> None:
         """The approval is refused, and the call gets a new request with the new diff."""
         (tmp_path / "a.py").write_text("one\n")
         agent = writing(tmp_path, "a.py", "new\n")
@@ -249,7 +251,7 @@ class TestFileThatChanges:
         assert (tmp_path / "a.py").read_text() == "new\n"
 
     @pytest.mark.slow
-    async def test_an_edit_of_the_built_in_tool(self, hub: Hub, tmp_path: Path) -> None:
+    async def test_changed_context_lines_invalidate_approval(self, hub: Hub, tmp_path: Path) -> None:
         """A change in the context lines of an edit also invalidates the approval."""
         (tmp_path / "a.py").write_text("one\nold\n")
         edit = C(edit={"path": "a.py", "old_string": "old", "new_string": "new"})
@@ -260,7 +262,7 @@ class TestFileThatChanges:
         assert not (await hub.decide(request.id, approved=True, by="maria")).ok
 
     @pytest.mark.slow
-    async def test_a_denial_needs_no_look(self, hub: Hub, tmp_path: Path) -> None:
+    async def test_denial_counts_although_file_changed(self, hub: Hub, tmp_path: Path) -> None:
         """A denial counts even if the file has changed."""
         (tmp_path / "a.py").write_text("one\n")
         session, _ = await asked(

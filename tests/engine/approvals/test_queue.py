@@ -50,7 +50,7 @@ def turns(
 
 class TestOrder:
     @given(st.lists(st.tuples(st.sampled_from(list(RANK)), st.sampled_from(list(OPENERS))), max_size=25))
-    def test_as_it_is_described(self, asked: list[tuple[str | None, str]]) -> None:
+    def test_by_risk_asker_session_and_age(self, asked: list[tuple[str | None, str]]) -> None:
         """The order is by risk, then askers in turn, their sessions in turn, and age."""
         made = [
             request(n, risk=risk, session=session, opener=OPENERS[session])
@@ -65,7 +65,7 @@ class TestOrder:
 
 class TestBeginning:
     @pytest.mark.slow
-    def test_takes_no_look_at_the_rest(self) -> None:
+    def test_first_requests_are_read_without_full_sort(self) -> None:
         """The first requests and the counts per session are read without sorting ten thousand."""
         made = [request(n, Counted, session=f"s{n % 20}", opener="bot") for n in range(10_000)]
         queue = ApprovalQueue(longest_first(made))

@@ -70,7 +70,7 @@ async def opened_by(hub: Hub, shop: Shop, by: str, rules: str = TWO) -> tuple[st
 
 
 class TestDigest:
-    async def test_the_answer_to_what_was_shown_counts(self, hub: Hub, shop: Shop) -> None:
+    async def test_answer_with_the_digest_decides(self, hub: Hub, shop: Shop) -> None:
         """An answer with the request's digest decides, and the record keeps that digest."""
         session, request = await asked(hub, shop)
         assert request.digest is not None
@@ -79,7 +79,7 @@ class TestDigest:
         assert shop.ran == ["deploy staging"]
         assert [d.digest for d in bodies(hub, session, ApprovalDecided)] == [request.digest]
 
-    async def test_an_answer_to_anything_else_does_not(self, hub: Hub, shop: Shop) -> None:
+    async def test_answer_with_another_digest_does_not_decide(self, hub: Hub, shop: Shop) -> None:
         """An answer with another digest decides nothing, and the request stays open."""
         _, request = await asked(hub, shop)
         outcome = await hub.decide(request.id, approved=True, by="ada", digest="0" * 64)
@@ -97,9 +97,7 @@ class TestDigest:
         assert first.digest != other.digest
 
     @pytest.mark.parametrize("how", ["net off", "net on", "mode"])
-    async def test_asks_again_when_the_rules_in_force_change(
-        self, hub: Hub, shop: Shop, how: str
-    ) -> None:
+    async def test_switched_net_or_mode_renews_the_request(self, hub: Hub, shop: Shop, how: str) -> None:
         """G-67: a switched net or mode withdraws the request, and the call gets a new one."""
         rules = f"{ASK}\nblock rm\nblock push"
         session, request = await asked(hub, shop, rules=rules)
@@ -131,7 +129,7 @@ class TestDigest:
         await check(hub, session)
 
     @pytest.mark.parametrize("by", ["", "  "])
-    async def test_more_time_takes_a_name(self, hub: Hub, shop: Shop, by: str) -> None:
+    async def test_extension_without_a_name_is_refused(self, hub: Hub, shop: Shop, by: str) -> None:
         """An extension without an operator's name is refused."""
         session, request = await asked(hub, shop, C(deploy={}), T("done"))
         outcome = await hub.extend(request.id, seconds=3600, by=by)
@@ -140,7 +138,7 @@ class TestDigest:
         assert bodies(hub, session, ApprovalExtended) == []
         await hub.abort(session)
 
-    async def test_counts_once(self, hub: Hub, shop: Shop) -> None:
+    async def test_approval_allows_one_call_only(self, hub: Hub, shop: Shop) -> None:
         """An approval allows one call, not the next identical one."""
         events = hub.subscribe()
         session, request = await asked(hub, shop, C(deploy={}), C(deploy={}), T("done"))
@@ -184,7 +182,7 @@ class TestSeveralPeople:
         ]
         await check(hub, session)
 
-    async def test_nobody_counts_twice(self, hub: Hub, shop: Shop) -> None:
+    async def test_same_operator_cannot_approve_twice(self, hub: Hub, shop: Shop) -> None:
         """The same operator cannot approve twice."""
         session, request = await asked(hub, shop, rules=TWO)
         await hub.decide(request.id, approved=True, by="ada")
@@ -204,7 +202,7 @@ class TestSeveralPeople:
         await hub.wait(session)
         assert shop.ran == []
 
-    async def test_not_who_started_the_session(self, hub: Hub, shop: Shop) -> None:
+    async def test_session_starter_does_not_count(self, hub: Hub, shop: Shop) -> None:
         """The operator who started the session does not count among the approvers of its calls."""
         session, request = await opened_by(hub, shop, "mia")
         own = await hub.decide(request.id, approved=True, by="mia")
@@ -212,7 +210,7 @@ class TestSeveralPeople:
         assert not bodies(hub, session, ApprovalGiven)
 
     @pytest.mark.parametrize("policy", [ApprovalPolicy(own_approvals=True)])
-    async def test_unless_the_policy_says_so(self, hub: Hub, shop: Shop) -> None:
+    async def test_session_starter_counts_with_own_approvals(self, hub: Hub, shop: Shop) -> None:
         """With `own_approvals`, the operator who started the session counts."""
         session, request = await opened_by(hub, shop, "mia")
         assert (await hub.decide(request.id, approved=True, by="mia")).ok
@@ -220,14 +218,14 @@ class TestSeveralPeople:
         await hub.wait(session)
         assert shop.ran == ["deploy staging"]
 
-    async def test_who_started_it_alone_may_approve_for_one_person(self, hub: Hub, shop: Shop) -> None:
+    async def test_session_starter_may_give_a_single_approval(self, hub: Hub, shop: Shop) -> None:
         """If one approval is enough, the operator who started the session may give it."""
         session, request = await opened_by(hub, shop, "mia", rules=ASK)
         assert (await hub.decide(request.id, approved=True, by="mia")).ok
         await hub.wait(session)
         assert shop.ran == ["deploy staging"]
 
-    async def test_both_at_once(self, hub: Hub, shop: Shop) -> None:
+    async def test_simultaneous_approvals_both_count(self, hub: Hub, shop: Shop) -> None:
         """Two simultaneous approvals by two operators both count."""
         session, request = await asked(hub, shop, rules=TWO)
         both = await asyncio.gather(
@@ -238,7 +236,7 @@ class TestSeveralPeople:
         assert shop.ran == ["deploy staging"]
 
     @pytest.mark.slow
-    async def test_an_edit_is_another_request(self, hub: Hub, shop: Shop) -> None:
+    async def test_edit_requires_all_approvals_again(self, hub: Hub, shop: Shop) -> None:
         """After an edit, all approvers must approve again, because none of them saw that input."""
         session, request = await asked(hub, shop, rules=TWO)
         await hub.decide(request.id, approved=True, by="ada")
@@ -256,7 +254,7 @@ class TestSeveralPeople:
         assert bodies(hub, session, CallDecided)[-1].edited
         await check(hub, session)
 
-    async def test_an_edit_that_the_rule_says_nothing_of(self, hub: Hub, shop: Shop) -> None:
+    async def test_edit_not_covered_by_the_rule_needs_its_approvers(self, hub: Hub, shop: Shop) -> None:
         """G-67: an edit that the rule does not cover still requires the rule's approvers."""
         rules = f'{TWO} when input.env = "prod"'
         session, request = await asked(hub, shop, C(deploy={"env": "prod"}), T("done"), rules=rules)
@@ -293,7 +291,7 @@ class TestEdit:
         [request] = await hub.approvals()
         return request
 
-    async def test_stays_when_something_in_force_changes(self, hub: Hub, shop: Shop) -> None:
+    async def test_renewed_request_keeps_the_edit(self, hub: Hub, shop: Shop) -> None:
         """G-75: a renewed request keeps the edited input and its editor, and that input runs."""
         session, request = await self.edited(hub, shop, f"{TWO}\nblock rm")
         for _ in range(2):
@@ -312,7 +310,7 @@ class TestEdit:
         assert 'A person changed env from "prod" to "staging"' in told[0]
         await check(hub, session)
 
-    async def test_of_one_of_two_rules(self, hub: Hub, shop: Shop) -> None:
+    async def test_edit_stays_when_other_rule_is_renewed(self, hub: Hub, shop: Shop) -> None:
         """G-75: an edit approved for one rule stays when the other rule's request is renewed."""
         rules = f"{ASK}\nrequire human-approval before deploy risk high\nblock rm"
         session, request = await self.edited(hub, shop, rules)
@@ -321,7 +319,7 @@ class TestEdit:
         assert (request.input, request.original) == ({"env": "staging"}, {"env": "prod"})
 
     @pytest.mark.slow
-    async def test_denied(self, hub: Hub, shop: Shop) -> None:
+    async def test_denied_edit_blocks_the_call(self, hub: Hub, shop: Shop) -> None:
         """G-75: denying an edit blocks the call; the agent's own input is not requested again."""
         session, request = await self.edited(hub, shop)
         assert (await hub.decide(request.id, approved=False, by="ben")).ok
@@ -332,7 +330,7 @@ class TestEdit:
         assert (decided.outcome, decided.edited_by) == ("block", "ada")
 
     @pytest.mark.slow
-    async def test_back_to_the_agents_input(self, hub: Hub, shop: Shop) -> None:
+    async def test_edit_back_to_the_agents_input(self, hub: Hub, shop: Shop) -> None:
         """G-75: editing back to the agent's input opens a request without an edit."""
         session, request = await self.edited(hub, shop)
         events = hub.subscribe()
@@ -348,7 +346,7 @@ class TestEdit:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("crashed", ["after the edit", "while asked anew", "between two answers"])
-    async def test_stays_through_a_crash(self, tmp_path: Path, shop: Shop, crashed: str) -> None:
+    async def test_edit_survives_a_crash(self, tmp_path: Path, shop: Shop, crashed: str) -> None:
         """G-75: after a crash, a resumed session requests approval of the latest edited input."""
         hub = Hub(Journal.open(tmp_path / "first.db"))
         two = crashed == "between two answers"
@@ -382,7 +380,7 @@ class TestEdit:
         await hub.close()
 
     @pytest.mark.slow
-    async def test_secrets_stay_masked(self, hub: Hub, shop: Shop) -> None:
+    async def test_original_input_is_masked(self, hub: Hub, shop: Shop) -> None:
         """G-75: the agent's original input is masked like the edited one."""
         secret = "sk-proj-" + "Ab3dE5gH7jK9mN1p" * 3
         _, request = await asked(hub, shop, C(deploy={"env": secret}), T("done"), rules=TWO)
@@ -398,12 +396,12 @@ class TestEdit:
 class TestTime:
     RULES = f"{ASK} within 15m"
 
-    async def test_says_until_when(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+    async def test_deadline_comes_from_the_rule(self, hub: Hub, shop: Shop, clock: Clock) -> None:
         """The deadline of a request comes from its rule."""
         _, request = await asked(hub, shop, rules=self.RULES)
         assert request.expires == clock.now + timedelta(minutes=15)
 
-    async def test_waits_for_ever_unless_told(self, hub: Hub, shop: Shop) -> None:
+    async def test_no_deadline_by_default(self, hub: Hub, shop: Shop) -> None:
         """Without a rule or policy a request does not expire."""
         _, request = await asked(hub, shop)
         assert request.expires is None
@@ -415,7 +413,7 @@ class TestTime:
         assert request.expires == clock.now + timedelta(seconds=60)
 
     @pytest.mark.parametrize("policy", [ApprovalPolicy(expire=0.05)])
-    async def test_denies_when_the_time_is_over(
+    async def test_denied_after_the_deadline(
         self, hub: Hub, shop: Shop, clock: Clock, policy: ApprovalPolicy
     ) -> None:
         """If no operator decides in time, the call is denied with a reason for the model."""
@@ -431,7 +429,9 @@ class TestTime:
         assert late.message == "Too late: nobody decided within 0.05 s (<rules>:1)"
         await check(hub, session)
 
-    async def test_an_answer_after_it_is_too_late(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+    async def test_answer_after_the_deadline_is_too_late(
+        self, hub: Hub, shop: Shop, clock: Clock
+    ) -> None:
         """If the clock passes the deadline before the timer fires, an answer is too late."""
         session, request = await asked(hub, shop, rules=self.RULES)
         clock.advance(900)
@@ -442,9 +442,7 @@ class TestTime:
         await hub.abort(session)
 
     @pytest.mark.parametrize("policy", [ApprovalPolicy(expire=0.05)])
-    async def test_waits_on_when_the_clock_is_behind_the_timer(
-        self, hub: Hub, shop: Shop, policy: ApprovalPolicy
-    ) -> None:
+    async def test_early_timer_does_not_deny(self, hub: Hub, shop: Shop, policy: ApprovalPolicy) -> None:
         """A timer that fires early by the journal's clock does not deny the request."""
         session, request = await asked(hub, shop)
         await asyncio.sleep(0.2)
@@ -467,20 +465,20 @@ class TestTime:
         await hub.wait(session)
         assert shop.ran == ["deploy staging"]
 
-    async def test_can_be_let_wait(self, hub: Hub, shop: Shop) -> None:
+    async def test_deadline_can_be_removed(self, hub: Hub, shop: Shop) -> None:
         """An extension without an end removes the deadline."""
         _, request = await asked(hub, shop, rules=self.RULES)
         assert (await hub.extend(request.id, seconds=None, by="ben")).ok
         assert (await hub.approvals())[0].expires is None
 
     @pytest.mark.parametrize("seconds", [0, -1, 1e9, float("nan")])
-    async def test_no_length_of_time(self, hub: Hub, shop: Shop, seconds: float) -> None:
+    async def test_invalid_duration_changes_nothing(self, hub: Hub, shop: Shop, seconds: float) -> None:
         """An invalid duration changes nothing."""
         _, request = await asked(hub, shop, rules=self.RULES)
         assert not (await hub.extend(request.id, seconds=seconds, by="ben")).ok
         assert (await hub.approvals())[0].expires == request.expires
 
-    async def test_what_is_over_is_not_extended(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+    async def test_expired_request_cannot_be_extended(self, hub: Hub, shop: Shop, clock: Clock) -> None:
         """An expired or unknown request cannot be extended."""
         _, request = await asked(hub, shop, rules=self.RULES)
         clock.advance(901)
@@ -491,7 +489,7 @@ class TestTime:
 class TestGrants:
     THRICE = (C(deploy={}), C(deploy={}), C(deploy={"env": "prod"}), T("done"))
 
-    async def test_lets_later_calls_pass(self, hub: Hub, shop: Shop) -> None:
+    async def test_grant_allows_later_calls(self, hub: Hub, shop: Shop) -> None:
         """A grant allows later calls without a request; the decisions and nets record each use."""
         session, request = await asked(hub, shop, *(C(deploy={}),) * 3, T("done"))
         outcome = await hub.decide(
@@ -507,7 +505,7 @@ class TestGrants:
         assert state.net.marking == {"granted": 0, "used": 2, "ended": 0}
         await check(hub, session)
 
-    async def test_another_value_that_no_map_reads(self, hub: Hub, shop: Shop) -> None:
+    async def test_value_not_read_by_a_map_is_not_covered(self, hub: Hub, shop: Shop) -> None:
         """A grant by names covers only the values shown if no map names them (G-74)."""
         events = hub.subscribe()
         session, request = await asked(hub, shop, *self.THRICE)
@@ -550,7 +548,7 @@ class TestGrants:
         await check(hub, session)
 
     @pytest.mark.slow
-    async def test_ends_with_its_time(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+    async def test_grant_ends_after_its_time(self, hub: Hub, shop: Shop, clock: Clock) -> None:
         """A grant of 1800 s ends after 1800 s by the journal's clock."""
         events = hub.subscribe()
         replies = (C(deploy={}), T("first"), C(deploy={}), T("second"), C(deploy={}), T("done"))
@@ -572,7 +570,7 @@ class TestGrants:
         await check(hub, session)
 
     @pytest.mark.parametrize("rules", [f"{ASK} risk high no grants", TWO])
-    async def test_not_where_the_rule_forbids_it(self, hub: Hub, shop: Shop, rules: str) -> None:
+    async def test_rule_can_forbid_grants(self, hub: Hub, shop: Shop, rules: str) -> None:
         """A rule can forbid grants, and a rule for several approvers allows none."""
         _, request = await asked(hub, shop, rules=rules)
         assert not request.may_grant
@@ -582,7 +580,7 @@ class TestGrants:
         assert (outcome.ok, shop.ran) == (False, [])
         assert len(await hub.approvals()) == 1
 
-    async def test_takes_a_reason(self, hub: Hub, shop: Shop) -> None:
+    async def test_grant_without_a_reason_is_refused(self, hub: Hub, shop: Shop) -> None:
         """G-67: a grant without a reason is refused with the approval; a reason is recorded."""
         session, request = await asked(hub, shop, *(C(deploy={}),) * 2, T("done"))
         for reason in (None, "", "  "):
@@ -603,7 +601,7 @@ class TestGrants:
         assert row.input.endswith(": release night")
         await check(hub, session)
 
-    async def test_of_high_risk_not_by_who_started_it(self, hub: Hub, shop: Shop) -> None:
+    async def test_session_starter_cannot_grant_high_risk(self, hub: Hub, shop: Shop) -> None:
         """G-67: the session's starter cannot grant for a high-risk rule; another operator can."""
         _, request = await opened_by(hub, shop, "mia", f"{ASK} risk high")
         terms = GrantTerms("names")
@@ -612,7 +610,7 @@ class TestGrants:
         assert (await hub.decide(request.id, approved=True, by="ada", grant=terms, reason="often")).ok
 
     @pytest.mark.slow
-    async def test_by_names_only_what_names_tell(self, hub: Hub, shop: Shop) -> None:
+    async def test_command_beyond_its_names_needs_exact_input(self, hub: Hub, shop: Shop) -> None:
         """A shell command that does more than its mapped names say can be granted only by exact input."""
         rules = "map bash.command ./deploy as deploy\nrequire human-approval before deploy"
         events = hub.subscribe()
@@ -654,7 +652,7 @@ class TestGrants:
         assert ran == [more, plain, "./deploy stage"]
         await hub.abort(session)
 
-    async def test_goes_on_with_the_session(self, hub: Hub, shop: Shop) -> None:
+    async def test_resumed_session_keeps_its_grants(self, hub: Hub, shop: Shop) -> None:
         """A resumed session keeps its grants with their remaining uses."""
         replies = (C(deploy={}), T("one"), C(deploy={}), T("two"), C(deploy={}), T("three"))
         session, request = await asked(hub, shop, *replies[:2])
@@ -677,7 +675,7 @@ class TestGrants:
         await hub.wait(session)
         await check(hub, session)
 
-    async def test_ends_when_the_rule_says_something_else(self, hub: Hub, shop: Shop) -> None:
+    async def test_changed_rule_ends_its_grants(self, hub: Hub, shop: Shop) -> None:
         """A session resumed with a changed rule loses the grants of the former rule."""
         session, request = await asked(hub, shop)
         await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
@@ -694,7 +692,7 @@ class TestGrants:
 
 
 class TestStop:
-    async def test_denied_and_stopped(self, hub: Hub, shop: Shop) -> None:
+    async def test_denial_with_stop_ends_the_run(self, hub: Hub, shop: Shop) -> None:
         """A denial with `stop` also ends the agent's run; the session remains."""
         session, request = await asked(hub, shop, C(deploy={}), C(deploy={}), T("done"))
         outcome = await hub.decide(request.id, approved=False, by="ada", reason="enough", stop=True)
@@ -706,7 +704,7 @@ class TestStop:
 
 
 class TestWindow:
-    async def test_uses_come_back(self, hub: Hub, shop: Shop, clock: Clock) -> None:
+    async def test_uses_return_after_an_hour(self, hub: Hub, shop: Shop, clock: Clock) -> None:
         """A limit per hour blocks the third deploy and allows another after an hour."""
         replies = [C(deploy={}), C(deploy={}), C(deploy={}), T("a"), C(deploy={}), T("b")]
         session = await start(hub, shop, *replies, rules="limit deploy to 2 per 1h")

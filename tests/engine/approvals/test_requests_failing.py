@@ -110,7 +110,7 @@ def told(hub: Hub, session: str) -> str:
 
 
 class TestAsking:
-    async def test_what_cannot_be_asked_is_blocked(self, hub: Hub, shop: Shop, disk: Disk) -> None:
+    async def test_unrecorded_request_blocks_the_call(self, hub: Hub, shop: Shop, disk: Disk) -> None:
         """If a request cannot be recorded, no operator sees it and the call is blocked."""
         events = hub.subscribe()
         with disk.full_for(ApprovalRequested):
@@ -135,7 +135,7 @@ class TestAnswering:
         return session, request.id
 
     @pytest.mark.parametrize("approved", [True, False])
-    async def test_an_answer_that_is_refused_decides_nothing(
+    async def test_unrecorded_answer_leaves_request_open(
         self, hub: Hub, shop: Shop, disk: Disk, approved: bool
     ) -> None:
         """The request stays open, the operator gets the reason, and the same answer counts later."""
@@ -149,7 +149,7 @@ class TestAnswering:
         await rested(hub, session)
         assert shop.ran == (DEPLOYED if approved else [])
 
-    async def test_one_of_two_that_is_refused_does_not_count(
+    async def test_unrecorded_approval_of_two_does_not_count(
         self, hub: Hub, shop: Shop, disk: Disk
     ) -> None:
         """An approval that was not recorded does not count: two recorded approvals are still required."""
@@ -163,7 +163,7 @@ class TestAnswering:
         await rested(hub, session)
         assert shop.ran == DEPLOYED
 
-    async def test_who_goes_away_while_it_is_written_has_answered(self, hub: Hub, shop: Shop) -> None:
+    async def test_answer_of_disconnected_operator_counts_once(self, hub: Hub, shop: Shop) -> None:
         """If an operator disconnects while an approval is written, it counts exactly once."""
         session, request = await self.asked(hub, shop, TWO)
         gone = asyncio.ensure_future(hub.decide(request, approved=True, by="ada"))
@@ -176,7 +176,7 @@ class TestAnswering:
         await rested(hub, session)
         assert (shop.ran, len(bodies(hub, session, ApprovalGiven))) == (DEPLOYED, 1)
 
-    async def test_what_was_never_asked_is_not_withdrawn(
+    async def test_unrecorded_request_has_no_withdrawal(
         self, hub: Hub, shop: Shop, disk: Disk, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """If a call is cancelled at the moment its request is refused, no withdrawal is recorded."""
@@ -205,7 +205,7 @@ class TestAnswering:
         assert bodies(hub, session, ApprovalWithdrawn) == []
         await check(hub, session)
 
-    async def test_more_time_that_is_refused_is_not_given(
+    async def test_unrecorded_extension_keeps_the_deadline(
         self, hub: Hub, shop: Shop, disk: Disk, clock: Clock
     ) -> None:
         """If the journal refuses an extension, the deadline of the request stays."""
@@ -220,7 +220,7 @@ class TestAnswering:
         await hub.abort(session)
         await rested(hub, session)
 
-    async def test_a_decision_that_is_refused_blocks(self, hub: Hub, shop: Shop, disk: Disk) -> None:
+    async def test_unrecorded_decision_blocks_the_call(self, hub: Hub, shop: Shop, disk: Disk) -> None:
         """G-15: an approved call whose decision cannot be recorded does not run; the next one may."""
         replies = (C(deploy={}), T("first"), C(deploy={}), T("done"))
         session, request = await self.asked(hub, shop, ASK, *replies)
@@ -234,7 +234,7 @@ class TestAnswering:
         assert shop.ran == DEPLOYED
 
     @pytest.mark.slow
-    async def test_a_grant_that_is_refused_is_none(self, hub: Hub, shop: Shop, disk: Disk) -> None:
+    async def test_unrecorded_grant_has_no_effect(self, hub: Hub, shop: Shop, disk: Disk) -> None:
         """If the grant cannot be recorded, neither the call nor the grant takes effect."""
         replies = (C(deploy={}), T("first"), C(deploy={}), T("done"))
         session, request = await self.asked(hub, shop, ASK, *replies)
@@ -257,7 +257,7 @@ class TestAnswering:
         await rested(hub, session)
 
     @pytest.mark.slow
-    async def test_a_grant_stays_when_its_end_is_refused(self, hub: Hub, shop: Shop, disk: Disk) -> None:
+    async def test_unrecorded_revocation_keeps_the_grant(self, hub: Hub, shop: Shop, disk: Disk) -> None:
         """If the journal refuses a revocation, the grant stays, and the revocation can be repeated."""
         replies = (C(deploy={}), T("first"), C(deploy={}), T("second"), C(deploy={}), T("done"))
         session, request = await self.asked(hub, shop, ASK, *replies)
@@ -277,7 +277,7 @@ class TestAnswering:
 class TestEnding:
     asked = TestAnswering.asked
 
-    async def test_a_withdrawal_is_tried_again(self, hub: Hub, shop: Shop, disk: Disk) -> None:
+    async def test_withdrawal_is_retried_until_recorded(self, hub: Hub, shop: Shop, disk: Disk) -> None:
         """A stopped agent's request stays until its withdrawal is recorded, but cannot be approved."""
         session, request = await self.asked(hub, shop)
         with disk.full_for(ApprovalWithdrawn):
@@ -289,7 +289,7 @@ class TestEnding:
         await rested(hub, session)
         assert (shop.ran, len(bodies(hub, session, ApprovalWithdrawn))) == ([], 1)
 
-    async def test_an_answer_under_way_that_is_refused_leaves_nothing_open(
+    async def test_refused_answer_during_stop_leaves_no_request_open(
         self, hub: Hub, shop: Shop, disk: Disk
     ) -> None:
         """If the agent is stopped while an answer is written and refused, the request is withdrawn."""
@@ -303,7 +303,7 @@ class TestEnding:
         await rested(hub, session)
         assert (shop.ran, len(bodies(hub, session, ApprovalWithdrawn))) == ([], 1)
 
-    async def test_a_failure_that_follows_what_was_lost_is_recorded(
+    async def test_failed_run_after_a_refused_write_is_recorded(
         self, hub: Hub, shop: Shop, disk: Disk
     ) -> None:
         """A failed run is recorded even if the session has not learned of an earlier refused write."""
@@ -320,9 +320,7 @@ class TestEnding:
         assert (failed.status, failed.error) == ("failed", "RuntimeError: broken")
         assert fold(await hub.recorded(session)) == await hub.session(session)
 
-    async def test_a_session_closes_with_what_could_not_be_withdrawn(
-        self, hub: Hub, shop: Shop, disk: Disk
-    ) -> None:
+    async def test_closing_retries_the_withdrawal_once(self, hub: Hub, shop: Shop, disk: Disk) -> None:
         """Closing retries the withdrawal once; if that is refused too, the request stays."""
         session, request = await self.asked(hub, shop)
         with disk.full_for(ApprovalWithdrawn):
@@ -335,7 +333,7 @@ class TestEnding:
         await hub.close_session(session, by="ada")
         assert len(bodies(hub, session, ApprovalWithdrawn)) == 1
 
-    async def test_an_expiry_is_tried_again(
+    async def test_expiry_is_retried_until_recorded(
         self, tmp_path: Path, shop: Shop, disk: Disk, clock: Clock
     ) -> None:
         """An expired request stays until its denial is recorded, but cannot be approved."""
@@ -355,7 +353,7 @@ class TestSwitching:
     asked = TestAnswering.asked
 
     @pytest.mark.parametrize("how", ["net", "mode"])
-    async def test_what_was_not_switched_decides_nothing(
+    async def test_unrecorded_switch_has_no_effect(
         self, hub: Hub, shop: Shop, disk: Disk, how: str
     ) -> None:
         """G-63: a switch that the journal refuses has no effect, also on a waiting call."""
@@ -372,7 +370,7 @@ class TestSwitching:
         await rested(hub, session)
         assert shop.ran == []
 
-    async def test_a_switch_is_one_though_requests_cannot_be_voided(
+    async def test_switch_counts_although_withdrawal_fails(
         self, hub: Hub, shop: Shop, disk: Disk
     ) -> None:
         """The switch takes effect even if the request cannot be withdrawn; an answer does not count."""

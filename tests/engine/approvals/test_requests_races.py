@@ -46,7 +46,7 @@ async def idle(hub: Hub, shop: Shop, rules: str, *replies: object) -> tuple[str,
 
 
 class TestOrder:
-    async def test_a_switch_does_not_overtake_a_decision(self, hub: Hub, shop: Shop) -> None:
+    async def test_switch_is_recorded_after_the_decision(self, hub: Hub, shop: Shop) -> None:
         """G-63: a net switched on right after the gate allowed a call follows it in the record."""
         session, hosted = await idle(hub, shop, "block rm")
         assert (await hub.toggle_net(session, "block-rm", False, by="ada", reason="a test")).ok
@@ -62,7 +62,7 @@ class TestOrder:
         assert kinds == [NetToggled, CallDecided, NetToggled]
         await check(hub, session)
 
-    async def test_a_revocation_does_not_overtake_a_use(self, hub: Hub, shop: Shop) -> None:
+    async def test_revocation_is_recorded_after_the_use(self, hub: Hub, shop: Shop) -> None:
         """If a grant is revoked right after it allowed a call, the record has the use first."""
         events = hub.subscribe()
         session, hosted = await idle(hub, shop, ASK, C(deploy={}), T("done"))
@@ -84,7 +84,7 @@ class TestOrder:
 
 
 class TestNames:
-    async def test_blanks_make_nobody_another_person(self, hub: Hub, shop: Shop) -> None:
+    async def test_blank_in_a_name_makes_no_other_person(self, hub: Hub, shop: Shop) -> None:
         """A blank in the name lets neither the session's starter nor an earlier approver count again."""
         session, request = await opened_by(hub, shop, "mia", rules=TWO)
         own = await hub.decide(request.id, approved=True, by=" mia")
@@ -99,7 +99,7 @@ class TestNames:
         assert shop.ran == ["deploy staging"]
 
     @pytest.mark.slow
-    async def test_each_grant_is_its_givers(self, hub: Hub, shop: Shop) -> None:
+    async def test_record_names_the_giver_of_each_grant(self, hub: Hub, shop: Shop) -> None:
         """If two nets ask about one call, the record names the giver of each grant."""
         events = hub.subscribe()
         rules = f'{ASK}\n{ASK} risk high when input.env = "prod"'

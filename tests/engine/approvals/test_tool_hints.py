@@ -55,7 +55,7 @@ class TestDefaults:
 
     @pytest.mark.parametrize("also", ["", "require human-approval before pay when input.amount = 0\n"])
     @pytest.mark.parametrize(("name", "fields"), [("publish", {"what": "x"}), ("pay", {"amount": 5})])
-    async def test_hold_for_a_tool_with_a_wish(
+    async def test_block_anything_else_blocks_tool_with_hint(
         self, name: str, fields: dict[str, object], also: str
     ) -> None:
         """`block anything-else` blocks a tool with a hint, unless a rule names the tool."""
@@ -65,7 +65,7 @@ class TestDefaults:
         assert decision.block is not named
         assert ("anything-else" in decision.names) is not named
 
-    async def test_ask_beside_a_wish(self) -> None:
+    async def test_anything_else_asks_in_addition_to_hint(self) -> None:
         """A net of `anything-else` asks in addition to the tool's hint."""
         rules = compile_rules("require human-approval before anything-else").registry
         asked: list[str] = []
@@ -82,7 +82,7 @@ class TestDefaults:
 
 
 class TestHints:
-    async def test_asks_without_any_rule(self, tmp_path: Path) -> None:
+    async def test_tool_with_hint_needs_approval(self, tmp_path: Path) -> None:
         """A tool with a hint does not run before an operator approves it."""
         agent = Agent(ScriptedModel([C(publish={"what": "news"}), T("done")]), tools=[publish])
         hub, state = await asked(tmp_path, agent)
@@ -94,7 +94,7 @@ class TestHints:
         assert RAN == ["news"]
         await hub.close()
 
-    async def test_depends_on_the_input(self, tmp_path: Path) -> None:
+    async def test_hint_may_depend_on_the_input(self, tmp_path: Path) -> None:
         """A hint that is a function asks only for the calls for which it returns true."""
         model = ScriptedModel([C(pay={"amount": 3}), C(pay={"amount": 30}), T("done")])
         hub, state = await asked(tmp_path, Agent(model, tools=[pay]))
@@ -105,7 +105,7 @@ class TestHints:
         assert RAN == ["paid 3", "paid 20"]
         await hub.close()
 
-    async def test_a_rule_suffices(self, tmp_path: Path) -> None:
+    async def test_only_the_rule_asks(self, tmp_path: Path) -> None:
         """If a rule already asks for the tool, the only request is the rule's."""
         agent = Agent(ScriptedModel([C(publish={"what": "news"}), T("done")]), tools=[publish])
         hub, state = await asked(tmp_path, agent, "require human-approval before publish")
@@ -118,7 +118,7 @@ class TestHints:
         await hub.close()
 
     @pytest.mark.slow
-    async def test_a_rule_for_some_calls_leaves_it_the_others(self, tmp_path: Path) -> None:
+    async def test_hint_asks_if_the_rules_condition_fails(self, tmp_path: Path) -> None:
         """If the rule's condition does not hold, the hint asks; no call gets two requests."""
         calls = C(publish={"what": "news"}), C(publish={"what": "secret"})
         agent = Agent(ScriptedModel([*calls, T("done")]), tools=[publish])
@@ -137,7 +137,7 @@ class TestHints:
         assert RAN == ["news"]
         await hub.close()
 
-    async def test_of_a_subagent(self, tmp_path: Path) -> None:
+    async def test_subagents_tool_needs_approval(self, tmp_path: Path) -> None:
         """A subagent's tool with a hint also requires approval."""
         helper = Agent(
             ScriptedModel([C(publish={"what": "x"}), T("done")]), tools=[publish], name="helper"

@@ -87,7 +87,7 @@ class TestBesideAnyRules:
         wish=st.sampled_from(WISHES),
         call=CALLS,
     )
-    def test_holds_once(self, rules: tuple[str, ...], wish: Wish, call: Input) -> None:
+    def test_hint_asks_unless_a_rule_does(self, rules: tuple[str, ...], wish: Wish, call: Input) -> None:
         """A rule about the tool that applies takes precedence over the hint; otherwise the hint asks.
 
         Both ask only about a path that cannot be resolved, because either could stand aside for the
@@ -125,17 +125,19 @@ class TestBesideARule:
             (f'{ASK} when input.path not under "src" and input.n = 7', {"path": "src/a"}, "wish"),
         ],
     )
-    def test_one_of_them_asks(self, wish: Wish, rule: str, given: Input, asks: str) -> None:
+    def test_rule_about_other_calls_keeps_the_hint(
+        self, wish: Wish, rule: str, given: Input, asks: str
+    ) -> None:
         """A rule about other calls or another tool does not remove a tool's hint."""
         nets, own = nets_of([rule], wishing(wish))
         assert ["wish" if key in own else "rule" for key in asking(nets, given)] == [asks]
 
-    def test_of_two_the_one_without_condition_suffices(self) -> None:
+    def test_second_rule_without_condition_replaces_the_hint(self) -> None:
         """G-43: a second rule of the same name, under another key, replaces the hint as well."""
         _, own = nets_of([f'{ASK} when input.env = "prod"', ASK], wishing(True))
         assert own == ()
 
-    def test_asks_for_the_tool_and_not_for_a_name_of_some_calls(self) -> None:
+    def test_rule_about_a_mapped_name_keeps_the_hint(self) -> None:
         """G-50: a rule about a mapped name does not replace the hint of the whole tool."""
         rules = "map bash.command rm as delete", "require human-approval before delete"
         nets, [own] = nets_of(rules, wishing(True, "bash"))
@@ -144,13 +146,13 @@ class TestBesideARule:
 
 
 class TestBesideANetMadeByHand:
-    def test_one_that_always_asks_suffices(self) -> None:
+    def test_net_that_always_asks_replaces_the_hint(self) -> None:
         """A net that asks about every call of the tool replaces the hint, regardless of its name."""
         registry = {"look-first": tool_approval_net}
         assert hinted(registry, with_wishes(registry, [wishing(True, "bash")])) == ()
 
     @pytest.mark.parametrize("manual", [True, False])
-    def test_its_name_is_none(self, manual: bool) -> None:
+    def test_net_of_the_rules_key_replaces_hint_if_it_asks(self, manual: bool) -> None:
         """A net that only shares the rule's key and allows calls does not replace the hint."""
         kind = "manual" if manual else "auto"
         net = define_skill_net(
@@ -165,7 +167,7 @@ class TestBesideANetMadeByHand:
 
 
 class TestToolsOfOneName:
-    def test_the_wish_of_any_counts(self) -> None:
+    def test_tool_of_a_subagent_keeps_its_hint(self) -> None:
         """A subagent's tool requires approval even if another tool of that name has no hint."""
         nets, [own] = nets_of([], wishing(lambda args: False), wishing(lambda args: True))
         assert asking(nets, {}) == [own]

@@ -64,7 +64,7 @@ class TestTheReason:
             ("shut down", SHUT_DOWN),
         ],
     )
-    async def test_of_an_agent_here(self, hub: Hub, how: str, reason: str) -> None:
+    async def test_agent_of_the_server(self, hub: Hub, how: str, reason: str) -> None:
         """The reason names the operator who stopped, closed or messaged the agent, or the shutdown."""
         session = await asking(hub, bot(Shop(), C(deploy={}), T("done")))
         heard = hub.subscribe()
@@ -81,7 +81,7 @@ class TestTheReason:
             ("shut down", SHUT_DOWN),
         ],
     )
-    async def test_of_an_agent_elsewhere(self, hub: Hub, how: str, reason: str) -> None:
+    async def test_external_agent(self, hub: Hub, how: str, reason: str) -> None:
         """The same reasons apply to an external agent, plus the loss of its connection."""
         session = await opened(hub, ASK)
         heard = hub.subscribe()
@@ -97,7 +97,7 @@ class TestTheReason:
 
     @pytest.mark.variants
     @pytest.mark.parametrize("which", ["boss", "helper"])
-    async def test_of_a_subagent(self, hub: Hub, which: str) -> None:
+    async def test_subagent(self, hub: Hub, which: str) -> None:
         """Stopping a subagent or its parent is the reason of the subagent's withdrawn request."""
         helper = Agent(ScriptedModel([C(deploy={})]), name="helper", tools=Shop().tools())
         model = ScriptedModel([C(task_helper={"prompt": "Do it"}), T("done")])
@@ -133,7 +133,7 @@ class TestRefused:
         ("error", "again"),
         [(JournalError("the disk is full"), True), (ServerEnded("its lease is over"), False)],
     )
-    async def test_is_tried_again_here_only(
+    async def test_retried_except_on_an_ended_server(
         self, error: JournalError, again: bool, caplog: pytest.LogCaptureFixture
     ) -> None:
         """A failed withdrawal is retried and logged once, except on a server that has ended."""
