@@ -49,7 +49,7 @@ class TestInside:
         with pytest.raises(PathEscape):
             Context(working_dir=root).resolve(f"{root}2/x")
 
-    def test_missing(self, root: Path) -> None:
+    def test_files_need_not_exist(self, root: Path) -> None:
         """P-153: neither files nor the working directory need to exist."""
         assert Context(working_dir=root).resolve("new/deep/file") == root / "new/deep/file"
         missing = root / "missing"
@@ -107,7 +107,9 @@ class TestLinks:
             Context(working_dir=root).resolve("a\0b")
 
     @given(st.lists(st.sampled_from(["a", "..", ".", "", "in", "out", "loop", "x"]), max_size=6))
-    def test_never_outside(self, tmp_path_factory: pytest.TempPathFactory, parts: list[str]) -> None:
+    def test_resolved_path_is_always_inside(
+        self, tmp_path_factory: pytest.TempPathFactory, parts: list[str]
+    ) -> None:
         """P-151, P-154: any resolved path is inside and has no links left."""
         base = tmp_path_factory.getbasetemp().resolve() / "law"
         root = base / "w"
@@ -127,7 +129,7 @@ class TestLinks:
 
 
 class TestCommands:
-    def test_exact(self) -> None:
+    def test_command_is_allowed_by_exact_name(self) -> None:
         """P-158: a command is allowed by its exact name only."""
         ctx = Context(commands=["git"])
         ctx.check_command("git")
@@ -136,7 +138,7 @@ class TestCommands:
                 ctx.check_command(command)
             assert str(caught.value) == f"command '{command}' is not in the allowed list"
 
-    def test_none(self) -> None:
+    def test_no_command_is_allowed_without_a_list(self) -> None:
         """P-158: without a list no command is allowed; a text is not accepted as a list."""
         with pytest.raises(ForbiddenCommand):
             Context().check_command("git")

@@ -123,7 +123,7 @@ def built(nodes: Sequence[Plain], chosen: Sequence[int]) -> tuple[FlowBuilder, L
 
 class TestRuns:
     @given(grown(), branches)
-    async def test_order(self, nodes: list[Plain], chosen: list[int]) -> None:
+    async def test_runs_agree_with_the_model(self, nodes: list[Plain], chosen: list[int]) -> None:
         """P-52, P-58, P-60, P-63: live states at each step and the end equal those of the model."""
         made = built(nodes, chosen)
         if made is None:
@@ -187,7 +187,7 @@ def _first(nodes: Sequence[Plain], live: Sequence[str]) -> Plain | None:
 class TestChecks:
     @pytest.mark.slow
     @given(st.one_of(any_nodes, grown()))
-    def test_against_every_run(self, nodes: list[Plain]) -> None:
+    def test_graph_is_refused_exactly_if_it_cannot_work(self, nodes: list[Plain]) -> None:
         """P-30 … P-46, P-58, P-63: a graph is refused exactly if it cannot work.
 
         That is, if it is unsound, has a join that never fires, or cannot end. Otherwise its findings are

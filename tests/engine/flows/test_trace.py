@@ -57,7 +57,7 @@ class TestSteps:
             (StepEnded, "A + B", ("Z",), None),
         ]
 
-    async def test_one_that_fails(self) -> None:
+    async def test_failed_step(self) -> None:
         """P-56: a failed step is reported as such, with its exception."""
         traced: list[Traced] = []
 
@@ -69,7 +69,7 @@ class TestSteps:
             await runtime.next(CTX)
         assert told(traced) == [(StepBegan, "S", "work"), (StepFailed, "S", caught.value)]
 
-    async def test_one_that_is_cancelled(self) -> None:
+    async def test_cancelled_step_is_reported_as_failed(self) -> None:
         """A cancelled step is reported as failed."""
         traced: list[Traced] = []
 
@@ -81,7 +81,7 @@ class TestSteps:
             await runtime.next(CTX)
         assert [kind for kind, *_ in told(traced)] == [StepBegan, StepFailed]
 
-    async def test_who_watches_changes_nothing(self, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_failing_trace_does_not_stop_the_run(self, caplog: pytest.LogCaptureFixture) -> None:
         """An exception in a trace is logged, and the run continues."""
 
         def breaks(_: Traced) -> None:
@@ -124,7 +124,7 @@ class TestAgents:
         assert told(traced)[-1] == (StepEnded, "X", ("Answer",), None)
         assert await runtime.next(CTX) == Done(Answer(answer="42"))
 
-    async def test_a_model_that_fails(self) -> None:
+    async def test_failed_model_call_has_no_usage(self) -> None:
         """P-138: a model call that fails has no known usage."""
         traced: list[Traced] = []
         runtime = FlowRuntime(

@@ -82,7 +82,7 @@ class TestAgents:
                 return
 
     @given(replies)
-    async def test_history_stays_valid(self, written: list) -> None:
+    async def test_every_earlier_call_has_one_result(self, written: list) -> None:
         """P-133: whenever a model is called, every earlier call has exactly one result, in order."""
         given_script = script(written)
         runtime = FlowRuntime(NODES, X(), factory=given_script)

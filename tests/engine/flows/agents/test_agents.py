@@ -79,7 +79,7 @@ async def to_end(runtime: FlowRuntime) -> tuple[int, str]:
 
 
 class TestNode:
-    def test_key(self) -> None:
+    def test_key_is_the_name_of_the_input(self) -> None:
         """P-11: an agent is registered under the name of its input and produces its output."""
         graph = flow_of(agent()).build()
         assert list(graph.nodes) == ["X"]
@@ -92,7 +92,9 @@ class TestNode:
             ({"exit_name": "echo"}, "agent 'X': tool name 'echo' is reserved"),
         ],
     )
-    def test_settings(self, settings: dict[str, object], problem: str) -> None:
+    def test_missing_model_or_clashing_exit_is_refused(
+        self, settings: dict[str, object], problem: str
+    ) -> None:
         """P-40, P-41: an agent without a model, or with a tool of the exit's name, is refused."""
         with pytest.raises(Invalid) as caught:
             flow_of(agent(echo, **settings)).build()
@@ -176,7 +178,7 @@ class TestNode:
             seen.append(runtime.states)
         assert seen == [("X", "Y")] * 3 + [("Y", "Answer")] * 2 + [("Answer", "Other")]
 
-    async def test_overwriting_is_told_before_the_model_is_called(self) -> None:
+    async def test_overwriting_output_makes_no_model_call(self) -> None:
         """P-58: an agent whose output is already live makes no model call."""
 
         def pick(a):
@@ -215,7 +217,7 @@ class Merged(BaseModel):
 
 
 class TestStructured:
-    async def test_one_step(self) -> None:
+    async def test_reply_without_tools_is_the_output(self) -> None:
         """P-130: without tools the reply is the output; the call has preamble, history and schema."""
         script = Script(T('{"answer": "42"}'))
         runtime = running(script)
@@ -234,7 +236,7 @@ class TestStructured:
             ("  ", "LLM returned an empty response"),
         ],
     )
-    async def test_no_json(self, text: str, problem: str) -> None:
+    async def test_reply_that_is_not_json_fails_the_step(self, text: str, problem: str) -> None:
         """P-136: a reply that is not JSON fails the step, with the text."""
         runtime = running(Script(T(text)))
         before = runtime.snapshot()
@@ -243,7 +245,7 @@ class TestStructured:
         assert caught.value.agent == "X"
         assert (runtime.snapshot(), runtime.history.entries) == (before, ())
 
-    async def test_wrong_shape(self) -> None:
+    async def test_wrong_shape_is_retried_twice(self) -> None:
         """P-136: JSON of another shape goes back to the model, and fails the step after two retries."""
         script = Script(T('{"a": 1}'), T("[]"), T('{"answer": "ok"}'))
         assert await to_end(running(script)) == (3, "ok")
@@ -272,18 +274,18 @@ class TestTools:
         assert options.tools[1].parameters == Answer.model_json_schema()
         assert options.output_schema is None
 
-    async def test_exit_of_another_name(self) -> None:
+    async def test_exit_may_have_another_name(self) -> None:
         """P-131: the exit can have another name."""
         script = Script(C(finish={"answer": "7"}))
         assert await to_end(running(script, echo, exit_name="finish")) == (1, "7")
 
-    async def test_turns(self) -> None:
+    async def test_step_is_a_model_call_with_its_batch(self) -> None:
         """P-51, P-132: a step is a model call with its complete batch."""
         script = Script(C(echo={"text": "hello"}), SUBMIT)
         assert await to_end(running(script, echo)) == (2, "42")
         assert results(script.said[1]) == ['"hello"']
 
-    async def test_batch(self) -> None:
+    async def test_batch_runs_in_order_before_the_exit(self) -> None:
         """P-51, P-133: a batch runs in order, and the exit after it."""
         ran: list[str] = []
 
@@ -299,7 +301,7 @@ class TestTools:
         assert await to_end(running(script, note)) == (1, "z")
         assert ran == ["a", "b"]
 
-    async def test_after_the_exit(self) -> None:
+    async def test_calls_after_the_exit_are_cancelled(self) -> None:
         """P-133: calls after the exit are cancelled, and the first of two exits counts."""
         ran: list[str] = []
 
@@ -317,7 +319,7 @@ class TestTools:
         assert ran == []
         assert results(recorded(runtime)) == ["accepted", "cancelled", "cancelled"]
 
-    async def test_exit_that_does_not_fit(self) -> None:
+    async def test_invalid_output_is_retried_twice(self) -> None:
         """P-134: an invalid output goes back to the model, twice; then the step fails."""
         script = Script(C(submit={"answer": 1}), C(submit="{"), SUBMIT)
         assert await to_end(running(script, echo)) == (3, "42")
@@ -327,7 +329,7 @@ class TestTools:
         with pytest.raises(AgentError, match=r"agent 'X': 3 outputs .*answer: Field required"):
             await runtime.next(CTX)
 
-    async def test_text(self) -> None:
+    async def test_text_may_be_the_output(self) -> None:
         """P-135: text that is the output counts as such; other text leads to a reminder, twice."""
         assert await to_end(running(Script(T('{"answer": "direct"}')), echo)) == (1, "direct")
         script = Script(T("I think"), T("so"), SUBMIT)
@@ -339,12 +341,12 @@ class TestTools:
         with pytest.raises(AgentError, match="No tool calls found: 'never mind'"):
             await runtime.next(CTX)
 
-    async def test_text_is_an_error(self) -> None:
+    async def test_on_text_error_fails_the_step(self) -> None:
         """P-135: with `on_text="error"` the first text fails the step."""
         with pytest.raises(AgentError, match="No tool calls found: 'hm'"):
             await running(Script(T("hm")), echo, on_text="error").next(CTX)
 
-    async def test_client_of_ones_own(self) -> None:
+    async def test_custom_client(self) -> None:
         """P-59, P-135: a custom client can answer with the output."""
 
         class Own:
@@ -357,7 +359,7 @@ class TestTools:
         runtime = FlowRuntime(flow_of(agent(echo)), X()).with_factory(Own())
         assert await runtime.run(CTX) == Done(Answer(answer="own"))
 
-    async def test_ids_twice(self) -> None:
+    async def test_repeated_call_ids(self) -> None:
         """P-140: equal ids in one reply fail the step; an id of an earlier reply is replaced."""
         twice = Reply(calls=(ScriptedCall("echo", {"text": "a"}, "c"), ScriptedCall("echo", {}, "c")))
         with pytest.raises(AgentError, match="two calls of 'echo' have the id 'c'"):
@@ -382,7 +384,7 @@ class TestToolFailures:
             (("fails", {"how": "other"}), "failed", "division"),
         ],
     )
-    async def test_goes_to_the_model(
+    async def test_failure_is_the_calls_result(
         self, call: tuple[str, dict[str, object]], kind: str, text: str
     ) -> None:
         """P-137: a tool's failure is its result, with the kind of failure; or it ends the step."""
@@ -409,7 +411,7 @@ class TestToolFailures:
         with pytest.raises(AgentError, match="agent 'X': Tool error: "):
             await running(Script(calls(call)), echo, fails, tool_errors="raise").next(CTX)
 
-    async def test_fatal(self) -> None:
+    async def test_fatal_failure_ends_the_step(self) -> None:
         """P-137: a fatal failure ends the step, which then has no effect."""
 
         @tool
@@ -425,7 +427,7 @@ class TestToolFailures:
         assert (runtime.snapshot(), runtime.history.entries) == (before, ())
         assert await to_end(runtime) == (1, "42")
 
-    async def test_tools_of_sessions(self) -> None:
+    async def test_session_tool_works_in_a_flow(self) -> None:
         """P-59: a session's tool works in a flow too, with the runtime and context that it expects."""
 
         @tool
@@ -440,7 +442,7 @@ class TestToolFailures:
 
 
 class TestModels:
-    async def test_client_fails(self) -> None:
+    async def test_model_failure_is_an_agent_error(self) -> None:
         """P-59, P-138: any failure of the model is an AgentError, and no message is sent twice."""
         script = Script(ERR("503 overloaded"), T('{"answer": "late"}'))
         runtime = running(script)
@@ -452,7 +454,7 @@ class TestModels:
         assert await to_end(runtime) == (1, "late")
         assert [len(messages) for messages in script.said] == [1, 1]
 
-    async def test_script_ends(self) -> None:
+    async def test_exhausted_script_is_an_agent_error(self) -> None:
         """P-59: a script without a reply left is an AgentError as well."""
         with pytest.raises(AgentError, match="The script has no reply left"):
             await running(Script()).next(CTX)
@@ -468,7 +470,7 @@ class TestModels:
             ("openai://gpt-4o?top=1", "unknown parameter 'top'"),
         ],
     )
-    async def test_url(self, url: str, problem: str) -> None:
+    async def test_invalid_url_fails_at_first_call(self, url: str, problem: str) -> None:
         """P-122, P-123: an invalid URL fails at the first model call, or earlier with `check_models`."""
         runtime = FlowRuntime(flow_of(agent(model=url)), X())
         with pytest.raises(AgentError, match=f"invalid LLM URL: .*{problem}"):
@@ -476,18 +478,18 @@ class TestModels:
         with pytest.raises(AgentError, match=f"agent 'X': invalid LLM URL: .*{problem}"):
             runtime.check_models()
 
-    def test_url_of_ones_own(self) -> None:
+    def test_factory_can_support_own_schemes(self) -> None:
         """P-123: a factory can support its own schemes."""
         runtime = FlowRuntime(flow_of(agent(model="mine://m")), X(), factory=Script())
         runtime.check_models()
 
-    async def test_model_of_ones_own(self) -> None:
+    async def test_model_without_schema_gets_it_in_the_prompt(self) -> None:
         """P-59, P-139: a model that does not take a schema gets it in the system prompt."""
         model = ScriptedModel([T('{"answer": "42"}')])
         assert await FlowRuntime(flow_of(agent(model=model)), X()).run(CTX) == Done(Answer(answer="42"))
         assert '"title": "Answer"' in (model.requests[0].system_prompt or "")
 
-    def test_schema_natively(self) -> None:
+    def test_provider_with_schema_gets_the_type(self) -> None:
         """P-139: if the provider takes a schema, litellm gets the type itself."""
         made = ModelClients().create("openai://gpt-4o", ClientOptions("Hi.", output=Answer))
         assert made._model._params["response_format"] is Answer
@@ -498,7 +500,7 @@ class TestModels:
 
 
 class TestHistory:
-    async def test_content(self) -> None:
+    async def test_content_of_the_history(self) -> None:
         """P-98: the history has the state as compact JSON, the replies, the results and the submit."""
         script = Script(
             T("Looking. ") + C(c1=("echo", {"text": "hi"})), C(c2=("submit", {"answer": "42"}))
@@ -565,7 +567,7 @@ class TestHistory:
         assert (await to_end(runtime))[1] == "42"
         assert recorded(runtime)[1] == AssistantMessage(text=text)
 
-    async def test_each_its_own(self) -> None:
+    async def test_agent_gets_only_its_own_messages(self) -> None:
         """P-98: an agent gets only its own messages since it started."""
 
         def again(a: Answer) -> X | Final:
@@ -588,6 +590,6 @@ class TestHistory:
         assert len(script.said) == 2
         assert await runtime.run(CTX, RunLimits(max_turns=1)) == Done(Answer(answer="42"))
 
-    def test_no_tool_error_is_swallowed(self) -> None:
+    def test_suspend_signal_is_no_tool_error(self) -> None:
         """P-80: the suspend signal is not a ToolError."""
         assert not isinstance(ToolError.suspend(1), ToolError)

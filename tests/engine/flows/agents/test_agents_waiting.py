@@ -67,7 +67,7 @@ async def waiting(script: Script, *tools: object, **settings: object) -> tuple[F
 
 
 class TestToolAsks:
-    async def test_answer_goes_on(self) -> None:
+    async def test_flow_continues_after_the_answer(self) -> None:
         """P-70: the tool's value is returned; after the answer the flow continues to the end."""
         script = Script(ASK, C(submit={"answer": "alice"}))
         runtime, out = await waiting(script, ask)
@@ -115,7 +115,7 @@ class TestToolAsks:
         with pytest.raises(UnexpectedResumption):
             await runtime.resume(CTX, "X::ask", None)
 
-    async def test_amid_a_batch(self) -> None:
+    async def test_waiting_call_within_a_batch(self) -> None:
         """P-76: calls before the waiting one have run; those after it run after the answer."""
         script = Script(calls(("echo", {"text": "1"}), ("ask", {}), ("echo", {"text": "2"})), SUBMIT)
         runtime, out = await waiting(script, echo, ask)
@@ -124,7 +124,7 @@ class TestToolAsks:
         await runtime.resume(CTX, out.tool_id, None)
         assert results(recorded(runtime)) == ['"1"', "null", '"2"']
 
-    async def test_two_that_ask(self) -> None:
+    async def test_two_asking_calls_wait_in_turn(self) -> None:
         """P-76: each asking call waits in turn; two of one tool are distinguished by their ids."""
         runtime, _ = await waiting(Script(calls(("ask", {}), ("ask2", {})), SUBMIT), ask, ask2)
         second = await runtime.resume(CTX, "X::ask", 1)
@@ -140,7 +140,7 @@ class TestToolAsks:
         assert (second.tool_id, second.call_id, second.args) == ("X::ask", "b", {})
         assert await runtime.resume(CTX, "X::ask", 2) == Continue()
 
-    async def test_behind_a_join(self) -> None:
+    async def test_answer_goes_to_the_waiting_agent(self) -> None:
         """P-77: the answer goes to the waiting agent, not to the first live state."""
 
         class LR(BaseModel):
@@ -199,7 +199,7 @@ class TestToolAsks:
             await runtime.resume(CTX, "X::ask", object())
         assert runtime.suspended is not None
 
-    async def test_swallowing_tool(self) -> None:
+    async def test_except_tool_error_does_not_catch_the_signal(self) -> None:
         """P-80: `except ToolError` does not catch the signal, but does catch values that are not JSON."""
 
         @tool
@@ -244,7 +244,7 @@ class TestNested:
         )
         assert (await runtime.run(CTX)).tool_id == "X::ask"
 
-    async def test_structured(self) -> None:
+    async def test_renaming_keeps_prompt_and_schema(self) -> None:
         """P-106: renaming does not change prompt and schema of a nested agent."""
         script = Script(Reply(deltas=('{"answer": "in"}',)))
         inner = Flow.of(X, Answer).agent(agent())
@@ -271,7 +271,7 @@ class TestRestored:
             flow_of(agent(echo, ask)), snapshot, factory=script, history=history
         )
 
-    async def test_with_its_history(self) -> None:
+    async def test_next_call_is_unchanged_with_history(self) -> None:
         """P-95: restored with its history, an agent's next call is the same as without the restart."""
         submit = C(c2=("submit", {"answer": "42"}))
         script = Script(C(c1=("echo", {"text": "hi"})), submit)
@@ -285,7 +285,7 @@ class TestRestored:
         assert other.said[0] == script.said[1]
         assert again.history == runtime.history
 
-    async def test_waiting_in_another_process(self) -> None:
+    async def test_still_waits_after_restore(self) -> None:
         """P-94: a waiting flow still waits after it is restored, and accepts the answer."""
         runtime, _ = await waiting(Script(ASK), echo, ask)
         again = await self.restored(runtime, Script(SUBMIT), runtime.history)
@@ -296,7 +296,7 @@ class TestRestored:
         assert await again.run(CTX) == Done(Answer(answer="42"))
 
     @pytest.mark.slow
-    async def test_without_its_history(self) -> None:
+    async def test_missing_history_is_an_error(self) -> None:
         """P-96: within a conversation the history is required, with an error at the first step."""
         runtime = running(Script(C(echo={"text": "hi"})), echo, ask)
         await runtime.next(CTX)
@@ -312,7 +312,7 @@ class TestRestored:
         with pytest.raises(SnapLoadError, match=text):
             await again.resume(CTX, "X::ask", 1)
 
-    async def test_before_the_agent_has_started(self) -> None:
+    async def test_no_history_needed_before_the_agent_starts(self) -> None:
         """P-96: outside an agent's conversation no history is needed."""
         again = await self.restored(running(Script(), echo, ask), Script(SUBMIT), None)
         assert await again.run(CTX) == Done(Answer(answer="42"))
@@ -339,7 +339,7 @@ async def gated(*more: Reply, gate: object = None, **settings: object) -> tuple[
 
 
 class TestApproval:
-    async def test_asked_before_it_runs(self) -> None:
+    async def test_suspends_before_the_call_runs(self) -> None:
         """P-82: a call that needs approval suspends before it runs, and shows the call."""
         _, out = await gated()
         assert (out.kind, out.tool_id, out.call_id) == ("approval", "X::deploy", "c1")
@@ -357,7 +357,9 @@ class TestApproval:
             (ApprovalAnswer(approved=True, input={"env": "test"}), ["test"]),
         ],
     )
-    async def test_confirm_of_the_gate(self, answer: bool | ApprovalAnswer, ran: list[str]) -> None:
+    async def test_gates_confirm_is_asked_once(
+        self, answer: bool | ApprovalAnswer, ran: list[str]
+    ) -> None:
         """P-82: a gate's own `confirm` is asked once for each version, without suspending."""
         asked: list[object] = []
 
@@ -372,7 +374,7 @@ class TestApproval:
         assert (DEPLOYED, asked[0]) == (ran, {"env": "live"})
 
     @pytest.mark.parametrize("payload", [{"approve": True}, Approve(), Allow()])
-    async def test_approved(self, payload: object) -> None:
+    async def test_approve_runs_the_tool(self, payload: object) -> None:
         """P-82: approve runs the tool."""
         runtime, out = await gated()
         assert await runtime.resume(CTX, out.tool_id, payload) == Continue()
@@ -380,7 +382,7 @@ class TestApproval:
         assert results(recorded(runtime)) == ['"deployed to live"']
 
     @pytest.mark.parametrize("payload", [{"deny": "not on a Friday"}, Deny(reason="not on a Friday")])
-    async def test_denied(self, payload: object) -> None:
+    async def test_deny_makes_the_reason_the_result(self, payload: object) -> None:
         """P-82: deny makes the reason the call's failed result."""
         runtime, out = await gated()
         assert await runtime.resume(CTX, out.tool_id, payload) == Continue()
@@ -389,7 +391,7 @@ class TestApproval:
         assert last == ToolMessage(call_id="c1", name="deploy", text="not on a Friday", is_error=True)
 
     @pytest.mark.parametrize("payload", [{"args": {"env": "test"}}, Override(args={"env": "test"})])
-    async def test_overridden(self, payload: object) -> None:
+    async def test_override_runs_the_edited_call(self, payload: object) -> None:
         """P-82: override runs the call as edited, and the model is informed."""
         runtime, out = await gated()
         assert await runtime.resume(CTX, out.tool_id, payload) == Continue()
@@ -410,7 +412,7 @@ class TestApproval:
             {"args": 1},
         ],
     )
-    async def test_anything_else(self, payload: object) -> None:
+    async def test_other_payload_is_refused(self, payload: object) -> None:
         """P-82: any other payload is refused, and the flow still waits."""
         runtime, out = await gated()
         before = runtime.snapshot()
@@ -418,7 +420,7 @@ class TestApproval:
             await runtime.resume(CTX, out.tool_id, payload)
         assert (runtime.snapshot(), DEPLOYED) == (before, [])
 
-    async def test_misuse(self) -> None:
+    async def test_errors_of_misuse(self) -> None:
         """P-82: the same three errors of misuse apply here."""
         runtime, out = await gated()
         with pytest.raises(ResumeRequired):
@@ -437,12 +439,12 @@ class TestApproval:
         assert results(recorded(runtime)) == ["no", "cancelled"]
         assert await runtime.run(CTX) == Done(Answer(answer="not done"))
 
-    async def test_submit_is_not_gated(self) -> None:
+    async def test_exit_is_not_gated(self) -> None:
         """P-141: the exit passes no gate."""
         runtime = running(Script(SUBMIT), deploy, gate=ruled("block submit\nblock deploy"))
         assert await runtime.run(CTX) == Done(Answer(answer="42"))
 
-    async def test_blocked(self) -> None:
+    async def test_blocked_call_does_not_run(self) -> None:
         """P-82: a call that the nets block does not run; the model reads the reason."""
         DEPLOYED.clear()
         script = Script(C(deploy={"env": "live"}), SUBMIT)
@@ -459,7 +461,7 @@ class TestApproval:
         await runtime.run(CTX)
         assert DEPLOYED == ["b"]
 
-    async def test_changed_call_is_judged_anew(self) -> None:
+    async def test_edited_call_needs_other_nets_approval(self) -> None:
         """P-82: an edit is approved as edited, but another net's approval is still needed."""
         gate = create_gate([asking("one"), asking("two")])
         runtime, out = await gated(gate=gate)
@@ -472,7 +474,7 @@ class TestApproval:
         assert await runtime.resume(CTX, out.tool_id, Approve()) == Continue()
         assert DEPLOYED == ["live"]
 
-    async def test_counts_for_what_was_shown(self) -> None:
+    async def test_approval_counts_for_its_input_only(self) -> None:
         """P-82: an approval counts only for the input that it was given for."""
         gate = as_flow_gate(ruled())
         asked = await gate.check(ToolCall("c1", "deploy", {"env": "test"}), ())
@@ -484,7 +486,7 @@ class TestApproval:
         assert isinstance(decision, GateDecision)
         assert not decision.block
 
-    async def test_restored(self) -> None:
+    async def test_waiting_call_can_be_approved_after_restore(self) -> None:
         """P-82, P-94: a waiting call can be approved in another process, and is judged there."""
         runtime, out = await gated()
         snapshot = FlowSnapshot.load(runtime.snapshot().model_dump_json())
@@ -497,7 +499,7 @@ class TestApproval:
         assert await blocked.resume(CTX, out.tool_id, Approve()) == Continue()
         assert DEPLOYED == ["live"]
 
-    async def test_gate_that_fails(self) -> None:
+    async def test_failing_gate_runs_no_call(self) -> None:
         """P-82: a gate that raises lets no call run."""
 
         class Broken(Log):
@@ -511,7 +513,7 @@ class TestApproval:
         assert "The gate failed: no record" in results(script.said[1])[0]
 
     @pytest.mark.parametrize("answer", ["garbage", "other", "edited"])
-    async def test_gate_that_answers_wrongly(self, answer: str) -> None:
+    async def test_invalid_gate_answer_runs_no_call(self, answer: str) -> None:
         """P-82: a gate with an invalid answer, for another call or with bad input lets no call run."""
         DEPLOYED.clear()
 
@@ -531,13 +533,13 @@ class TestApproval:
         assert "blocked" in results(script.said[1])[0]
         assert [settled[1] for settled in log.settled] == ([] if answer == "garbage" else [True])
 
-    async def test_gate_of_a_session(self) -> None:
+    async def test_session_gate_that_asks_by_itself(self) -> None:
         """P-82: a gate of a session that asks by itself works too, and gets each result."""
         log = Log()
         await running(Script(C(c1=("echo", {"text": "x"})), SUBMIT), echo, gate=log).run(CTX)
         assert log.happened == ["decide c1", "settle c1"]
 
-    async def test_tool_that_asks_behind_a_gate(self) -> None:
+    async def test_asking_tool_is_settled_after_its_answer(self) -> None:
         """P-72, P-82: a call whose tool asks is settled after its answer."""
         log = Log()
         runtime, out = await waiting(Script(ASK, SUBMIT), ask, gate=log)

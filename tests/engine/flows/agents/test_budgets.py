@@ -29,7 +29,7 @@ TWICE = C(c1=("echo", {"text": "a"}), c2=("echo", {"text": "b"}))
 
 
 class TestTurns:
-    async def test_one_turn_more_to_conclude(self) -> None:
+    async def test_one_last_turn_with_only_the_exit(self) -> None:
         """Section 12: after its turns an agent is told once, and gets a last turn with only the exit."""
         script = Script(ECHO, ECHO, SUBMIT)
         runtime = running(script, echo, turn_budget=2)
@@ -40,7 +40,7 @@ class TestTurns:
         told = [m.text for m in recorded(runtime) if isinstance(m, UserMessage)]
         assert len([text for text in told if "used all your turns" in text]) == 1
 
-    async def test_without_a_result_it_fails(self) -> None:
+    async def test_call_in_the_last_turn_fails(self) -> None:
         """Section 12: another call in the last turn is not run, and no turn follows."""
         runtime = running(Script(ECHO, ECHO, SUBMIT), echo, turn_budget=1)
         for _ in range(2):
@@ -48,7 +48,7 @@ class TestTurns:
         with pytest.raises(AgentError, match="turn budget of 1"):
             await runtime.next(CTX)
 
-    async def test_counts_on_after_a_restart(self) -> None:
+    async def test_turns_count_across_restarts(self) -> None:
         """Section 12: turns count over the whole conversation, across restarts."""
         script = Script(ECHO, SUBMIT)
         runtime = running(script, echo, turn_budget=1)
@@ -59,7 +59,7 @@ class TestTurns:
         await again.next(CTX)
         assert [spec.name for spec in script.options[-1].tools] == ["submit"]
 
-    async def test_text_in_place_of_calls_counts(self) -> None:
+    async def test_text_reply_counts_as_a_turn(self) -> None:
         """Section 12: every reply of the model is a turn."""
         script = Script(T("thinking"), SUBMIT)
         runtime = running(script, echo, turn_budget=1)
@@ -69,7 +69,7 @@ class TestTurns:
 
 
 class TestTools:
-    async def test_runs_so_often_and_no_more(self) -> None:
+    async def test_call_beyond_the_budget_is_not_run(self) -> None:
         """Section 12: a call beyond the budget is not run; the model reads the reason and continues."""
         runtime = running(Script(TWICE, SUBMIT), echo, tool_budget={"echo": 1})
         assert await runtime.next(CTX) == Continue()
@@ -79,14 +79,14 @@ class TestTools:
         await runtime.next(CTX)
         assert await runtime.next(CTX) == Done(Answer(answer="42"))
 
-    async def test_what_did_not_run_does_not_count(self) -> None:
+    async def test_invalid_call_does_not_count(self) -> None:
         """Section 12: calls with invalid arguments do not count."""
         wrong = C(c1=("echo", {"nonsense": 1}), c2=("echo", {"text": "b"}))
         runtime = running(Script(wrong), echo, tool_budget={"echo": 1})
         await runtime.next(CTX)
         assert results(recorded(runtime))[1] == '"b"'
 
-    async def test_one_that_asks_counts_once(self) -> None:
+    async def test_asking_tool_counts_once(self) -> None:
         """Section 12: a tool that waited for its answer counts once."""
         script = Script(C(c1=("ask", {}), c2=("ask", {})), SUBMIT)
         runtime = running(script, ask, tool_budget={"ask": 1})
@@ -95,7 +95,7 @@ class TestTools:
         answers = [m for m in recorded(runtime) if isinstance(m, ToolMessage)]
         assert (answers[0].text, json.loads(answers[1].text)["error_kind"]) == ('"yes"', "budget")
 
-    async def test_is_in_the_snapshot(self) -> None:
+    async def test_used_budget_is_in_the_snapshot(self) -> None:
         """Section 12: the used budget is kept in the snapshot for another process."""
         script = Script(ECHO, ECHO)
         runtime = running(script, echo, tool_budget={"echo": 1})
@@ -116,7 +116,7 @@ class TestSettings:
             ({"tool_budget": {"echo": -1}}, "is -1"),
         ],
     )
-    def test_what_cannot_be_is_told_at_build(self, settings: dict[str, object], problem: str) -> None:
+    def test_invalid_budget_is_refused_at_build(self, settings: dict[str, object], problem: str) -> None:
         """Section 12: a budget that is zero, negative or for an unknown tool is refused at build."""
         with pytest.raises(Invalid, match=problem):
             FlowRuntime(flow_of(agent(echo, **settings)), X())

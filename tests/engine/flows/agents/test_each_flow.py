@@ -57,7 +57,7 @@ async def steps(g: FlowBuilder, *numbers: int) -> tuple[list[str], list[int]]:
 
 
 class TestItems:
-    async def test_one_after_the_other(self) -> None:
+    async def test_items_pass_one_after_another(self) -> None:
         """Section 12: an item passes through the complete flow before the next one, on any host."""
         first = ["{In::I,In::left}", "{In::left,In::Mid}", "{In::left,In::O}"]
         assert await steps(over(DOUBLED), 1, 2) == (["{In}", *first, *first, "{Out}"], [12, 14])
@@ -73,7 +73,7 @@ class TestItems:
         forked = flow("I", "O", F("I", "A", "B"), W("A", "A2"), J("A2", "B", "O"))
         assert (await steps(over(forked), 4, 5))[1] == [8, 10]
 
-    async def test_beside_the_same_flow(self) -> None:
+    async def test_same_flow_inside_and_outside(self) -> None:
         """P-105: its keys are separate, so the flow can be used inside and outside at once."""
 
         def last(out, ctx):
@@ -101,7 +101,7 @@ class TestItems:
         assert [[each.val for each in one.all] for one in out.output.of] == [[12, 14], [], [16]]
         assert "{Lists::left,Lists::In::left,Lists::In::Mid}" in seen
 
-    async def test_item_that_fails(self) -> None:
+    async def test_failed_step_keeps_other_items_results(self) -> None:
         """P-56: a failed step is repeated; the results of other items are kept."""
         left = [OSError("disk")]
 
@@ -120,7 +120,7 @@ class TestItems:
         out = await runtime.run(CTX)
         assert [each.val for each in out.output.all] == [1, 2]
 
-    async def test_agents_and_people(self) -> None:
+    async def test_agents_and_waiting_items(self) -> None:
         """P-71, P-98: each item is a separate conversation, and a waiting item has the list's key."""
 
         class Judge(AgentNode[M("I"), M("Mid")]):
@@ -146,7 +146,7 @@ class TestItems:
 
 
 class TestGraph:
-    def test_is_sound(self) -> None:
+    def test_graph_has_no_findings(self) -> None:
         """P-46, P-63: the graph has no findings, and can be drawn and analysed like any other."""
         graph = over(DOUBLED).build()
         graph.check_output()
@@ -159,7 +159,7 @@ class TestGraph:
             "each 'In::O' + 'In::left' to 'Out'",
         ]
 
-    def test_lists_must_be_found(self) -> None:
+    def test_missing_list_is_an_error(self) -> None:
         """P-2: without a list of the flow's inputs, or for its outputs, there is an error."""
         with pytest.raises(BuildError, match=r"each 'IFlow': 'Out' has 0 fields that are list\[I\]"):
             Flow.of(OUT, OUT).each(OUT, DOUBLED, OUT)
@@ -175,7 +175,7 @@ class TestGraph:
         with pytest.raises(Invalid, match="found: In::Other, Out"):
             ends.check_output()
 
-    def test_itself(self) -> None:
+    def test_flow_applied_to_itself_is_refused(self) -> None:
         """P-111: a flow that applies itself to its own list items is refused."""
 
         class Round(Flow[IN, OUT]):
@@ -186,7 +186,7 @@ class TestGraph:
         with pytest.raises(Invalid, match="recursive inlining In → In"):
             Round.graph()
 
-    def test_twice(self) -> None:
+    def test_list_can_be_used_only_once(self) -> None:
         """P-30: a list can be used only once."""
         with pytest.raises(Invalid, match="each 'In': duplicate node key"):
             over(DOUBLED).each(IN, DOUBLED, OUT).build()

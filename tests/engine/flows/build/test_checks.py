@@ -41,7 +41,7 @@ class TestKeys:
         found = problems(F("A", "B", "C"), W("B", "Y"), J("B", "C", "Z"))
         assert "join: duplicate node key 'B'" in found
 
-    def test_entry(self) -> None:
+    def test_node_must_take_the_input(self) -> None:
         """P-31: a node must take the flow's input."""
         assert problems() == ("entry 'A' is not a registered node",)
 
@@ -129,18 +129,18 @@ class TestNodes:
 
 
 class TestTerminals:
-    def test_several(self) -> None:
+    def test_several_terminals_are_refused(self) -> None:
         """P-37: a run needs exactly one terminal."""
         expected = "flow must have exactly one terminal state id matching output 'Z', found: Y, Z"
         assert at_start(E("A", "Z", "Y")) == (expected,)
 
-    def test_another(self) -> None:
+    def test_terminal_must_be_the_output(self) -> None:
         """P-38: the terminal must be the flow's output."""
         assert at_start(W("A", "B")) == ("flow output 'Z' does not match terminal state id 'B'",)
 
 
 class TestAllAtOnce:
-    def test_in_one_exception(self) -> None:
+    def test_one_exception_has_all_problems(self) -> None:
         """P-43: one exception has all problems, one per line, in registration order."""
         with pytest.raises(Invalid) as caught:
             builder("A", "Z", W("A", "Z"), W("X", "X"), E("Y", "Z", "Z")).build()
@@ -157,7 +157,7 @@ class TestAllAtOnce:
             ]
         )
 
-    def test_cycles(self) -> None:
+    def test_cycle_with_reachable_terminal_is_allowed(self) -> None:
         """P-44: a cycle is allowed if a terminal stays reachable."""
         graph = builder("A", "Z", E("A", "B", "Z"), W("B", "A")).build()
         assert graph.findings == ()

@@ -46,7 +46,7 @@ class TestMermaid:
         drawn = graph.mermaid(live=("B", "A1", "nowhere"))
         assert drawn.splitlines()[-1] == "    class s2,s3 live"
 
-    def test_names_end_no_label(self) -> None:
+    def test_labels_are_escaped(self) -> None:
         """Section 14: the label of a state is escaped, whatever its name."""
         name = 'Page["x"]<b>;`'
         drawn = builder(name, "Z", W(name, "Z")).build().mermaid()
@@ -76,7 +76,7 @@ class TestSvg:
         assert at["A"] < at["A2"] < at["A3"] < at["join"] < at["Z"]
         assert at["B2"] < at["join"]
 
-    def test_names_stay_names(self) -> None:
+    def test_names_are_shown_as_text(self) -> None:
         """Section 14: a name is shown as text, with invisible characters made visible."""
         name = "a<b>&\x07\u202e"
         drawn = ElementTree.fromstring(builder(name, "Z", W(name, "Z")).build().svg())

@@ -115,7 +115,7 @@ class TestNames:
         expected = f"name 'Draft' is used by two types: {here}.Draft and {here}.Other.Draft"
         assert expected in caught.value.problems
 
-    def test_own_name_belongs_to_the_type(self) -> None:
+    def test_flow_cannot_be_renamed(self) -> None:
         """P-4: a flow cannot be renamed; the name of its input is the key everywhere."""
 
         def named(a: Named) -> Report: ...
@@ -124,7 +124,7 @@ class TestNames:
         graph = FlowBuilder(Named, Report).work(named).build()
         assert list(graph.nodes) == ["other"]
 
-    async def test_generic(self) -> None:
+    async def test_generic_model_has_pydantics_name(self) -> None:
         """P-5: a generic model has pydantic's name."""
         g = FlowBuilder(Draft, Report).work(page).work(count)
         assert list(g.build().nodes) == ["Draft", "Page[int]"]
@@ -149,7 +149,7 @@ class TestAnnotations:
             ("join", one_value, r"expected \(A, B, ctx\)"),
         ],
     )
-    def test_wrong_function(self, method: str, function: object, text: str) -> None:
+    def test_unsuitable_annotations_are_refused(self, method: str, function: object, text: str) -> None:
         """P-2: a function with unsuitable annotations is refused at once, with the remedy."""
         with pytest.raises(BuildError, match=text):
             getattr(FlowBuilder(Draft, Report), method)(function)
@@ -183,7 +183,7 @@ class TestAnnotations:
         with pytest.raises(BuildError, match="found 'async def'"):
             FlowBuilder(Draft, Report).either(Adds())
 
-    def test_chain(self) -> None:
+    def test_methods_return_the_builder(self) -> None:
         """P-19: every method returns the builder, and `build` ends the chain."""
         g = FlowBuilder(Draft, Report)
         assert g.work(finish) is g
@@ -214,7 +214,7 @@ class TestAnnotations:
         with pytest.raises(BuildError, match="flow 'Forgets': build returned NoneType"):
             Forgets.graph()
 
-    def test_three_branches(self) -> None:
+    def test_union_of_three_branches(self) -> None:
         """P-12: the specification has two branches, but a union of three works the same."""
         from ..support.shapes import E
 

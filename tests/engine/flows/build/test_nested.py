@@ -158,7 +158,7 @@ class TestProblems:
         with pytest.raises(Invalid, match="recursive inlining I → I"):
             g.flow(g)
 
-    async def test_same_output(self) -> None:
+    async def test_flows_with_the_same_output(self) -> None:
         """P-112: two flows with the same output must be on exclusive branches, or one overwrites it."""
         other = flow("K", "IOut", W("K", "IOut"))
         exclusive = builder("O", "Z", E("O", "I", "K"), Fl(CHAIN), Fl(other), W("IOut", "Z"))

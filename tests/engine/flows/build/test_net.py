@@ -47,7 +47,7 @@ class TestDeadJoin:
             "deadlock: states [C] wait and no join is ready, after either 'A' to 'C'",
         )
 
-    def test_beside_one_that_fires(self) -> None:
+    def test_dead_join_in_a_flow_that_can_end(self) -> None:
         """P-46: the same holds if the flow can end without it."""
         nodes = (E("A", "B", "C"), E("B", "B1", "Z"), E("C", "C1", "Z"), J("B1", "C1", "Z"))
         with pytest.raises(Invalid) as caught:
@@ -56,20 +56,20 @@ class TestDeadJoin:
             "join (target 'Z'): parents 'B1' and 'C1' are never live together",
         )
 
-    def test_live_together_after_a_while(self) -> None:
+    def test_parents_live_together_later(self) -> None:
         """P-46: parents that are produced at different times can still be live together."""
         nodes = (F("S", "A", "B"), W("A", "A2"), W("A2", "A3"), J("A3", "B", "Z"))
         assert builder("S", "Z", *nodes).build().findings == ()
 
 
 class TestOverwrite:
-    def test_on_every_run(self) -> None:
+    def test_overwrite_on_every_run_is_refused(self) -> None:
         """P-58: two branches that always write the same state are refused, with the path."""
         with pytest.raises(Invalid) as caught:
             builder("A", "Z", F("A", "B", "C"), W("B", "D"), W("C", "D"), W("D", "Z")).build()
         assert caught.value.problems == ("work 'C' would overwrite state 'D', after fork 'A' → work 'B'",)
 
-    async def test_on_some_runs(self) -> None:
+    async def test_overwrite_on_some_runs_is_a_finding(self) -> None:
         """P-58: an overwrite on some runs is a finding, and there an error before the value is lost."""
         nodes = (F("A", "B", "C"), E("B", "D", "B2"), E("C", "D", "C2"), W("B2", "E2"))
         g = builder("A", "Z", *nodes, W("C2", "E2"), J("D", "E2", "Z"))
@@ -89,7 +89,7 @@ class TestOverwrite:
             assert caught.value.key == "D"
             assert runtime.snapshot() == before
 
-    async def test_told_before_the_function_runs(self) -> None:
+    async def test_certain_overwrite_runs_no_function(self) -> None:
         """P-58: if it is certain beforehand, no function runs whose result would be dropped."""
         ran: list[int] = []
 
@@ -105,7 +105,7 @@ class TestOverwrite:
             await runtime.next(CTX)
         assert ran == []
 
-    async def test_one_after_the_other(self) -> None:
+    async def test_consumed_state_may_be_rewritten(self) -> None:
         """P-58: a state that is consumed before it is rewritten loses nothing, whatever nets allow."""
         nodes = (F("A", "B", "C"), W("B", "D"), E("D", "X", "Y", left=lambda n: n == 1), W("C", "C2"))
         more = (W("C2", "C3"), W("C3", "D", lambda n: 0), J("X", "Y", "Z"))
@@ -117,7 +117,7 @@ class TestOverwrite:
 
 
 class TestDeadlock:
-    async def test_on_one_branch(self) -> None:
+    async def test_fork_waits_forever_on_one_branch(self) -> None:
         """P-63: a fork whose branch ends elsewhere waits forever; the error names the states."""
         runtime = FlowRuntime(builder("S", "Z", *DIAMOND), M("S")(val=1))
         for live in (("A", "B"), ("B", "A2"), ("B", "Z")):
@@ -128,18 +128,18 @@ class TestDeadlock:
             await runtime.next(CTX)
         assert caught.value.states == ("B",)
 
-    async def test_on_the_other_it_ends(self) -> None:
+    async def test_other_branch_is_done(self) -> None:
         """P-63: the other branch of the same graph is done."""
         assert (await trace(builder("S", "Z", *DIAMOND), 2))[1] == 4
 
-    def test_found_before(self) -> None:
+    def test_build_reports_the_shortest_path(self) -> None:
         """P-63: `build` reports it, with the shortest path."""
         [finding] = builder("S", "Z", *DIAMOND).build().findings
         assert finding.kind == "deadlock"
         assert finding.states == ("B",)
         assert finding.path == ("fork 'S'", "either 'A' to 'A2'", "work 'A2'")
 
-    def test_on_every_run(self) -> None:
+    def test_flow_that_always_deadlocks_is_refused(self) -> None:
         """P-63: a flow that always ends waiting is refused, even if each of its joins fires."""
         nodes = (F("S", "A", "B"), J("A", "B", "C"), F("C", "A", "D"), W("D", "Z"))
         with pytest.raises(Invalid) as caught:
@@ -147,7 +147,7 @@ class TestDeadlock:
         [problem] = caught.value.problems
         assert problem.startswith("deadlock: states [A] wait and no join is ready, after fork 'S' → join")
 
-    async def test_again(self) -> None:
+    async def test_repeated_step_reports_it_again(self) -> None:
         """P-64: a repeated step reports it again, and nothing changes."""
         runtime = FlowRuntime(builder("S", "Z", *DIAMOND), M("S")(val=1))
         for _ in range(3):
@@ -158,7 +158,7 @@ class TestDeadlock:
                 await runtime.next(CTX)
         assert runtime.snapshot() == before
 
-    def test_way_can_be_gone(self) -> None:
+    def test_reported_path_can_be_fired(self) -> None:
         """P-46: a reported path can be fired in the flow's net."""
         graph = builder("S", "Z", *DIAMOND).build()
         net = graph.to_petri_net()

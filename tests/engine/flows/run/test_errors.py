@@ -62,13 +62,13 @@ class TestErrors:
         assert isinstance(error, base)
         assert "idX" in str(error)
 
-    def test_cause(self) -> None:
+    def test_cause_is_kept(self) -> None:
         """P-160: the cause of an error is kept."""
         error = SnapLoadError("x")
         error.__cause__ = cause = ValueError("why")
         assert error.cause is cause
 
-    def test_tool_errors(self) -> None:
+    def test_tool_errors_are_one_family(self) -> None:
         """Section 11: tool errors are one family, the agents' own, so the model always reads them."""
         for error in (
             ToolIoError("disk"),
@@ -89,7 +89,7 @@ class TestErrors:
         assert isinstance(ToolFailure(ValueError("why")).__cause__, ValueError)
         assert str(ToolFailure(ValueError("why"))) == "why"
 
-    def test_suspend_signal(self) -> None:
+    def test_suspend_signal_is_no_tool_error(self) -> None:
         """P-80: the signal is not a ToolError, so that `except ToolError` in a tool does not catch it."""
         signal = ToolError.suspend({"reason": "sign-off", "at": (1, 2)})
         assert isinstance(signal, SuspendSignal)
@@ -97,7 +97,7 @@ class TestErrors:
         assert signal.value == {"reason": "sign-off", "at": [1, 2]}
 
     @pytest.mark.parametrize("value", [object(), float("nan"), {"x": float("inf")}, "\ud800"])
-    def test_suspend_with_no_json(self, value: object) -> None:
+    def test_suspend_with_non_json_value(self, value: object) -> None:
         """P-80: a value that JSON cannot hold is a ToolSerializeError instead."""
         error = ToolError.suspend(value)
         assert isinstance(error, ToolSerializeError)

@@ -60,21 +60,21 @@ def start(a: int = 1) -> FlowRuntime:
 
 
 class TestNodes:
-    async def test_work(self) -> None:
+    async def test_work_takes_one_state_and_gives_another(self) -> None:
         """P-10: a work step takes one state and gives another."""
         runtime = start(3)
         assert await runtime.next(CTX) == Continue()
         assert runtime.states == ("B",)
         assert await runtime.next(CTX) == Done(M("B")(val=6))
 
-    async def test_either(self) -> None:
+    async def test_exactly_one_branch_appears(self) -> None:
         """P-12: exactly one branch appears, and each continues separately."""
         nodes = (E("A", "B", "C"), W("B", "Z", lambda n: n + 10), W("C", "Z", lambda n: n + 20))
         g = builder("A", "Z", *nodes)
         assert await trace(g, 2) == (["{A}", "{B}", "{Z}"], 12)
         assert await trace(g, 3) == (["{A}", "{C}", "{Z}"], 23)
 
-    async def test_either_gives_neither(self) -> None:
+    async def test_value_of_neither_branch_is_refused(self) -> None:
         """P-12: a value of neither branch's type is reported with its type, even if it is a subclass."""
 
         def wrong(a):
@@ -91,7 +91,7 @@ class TestNodes:
             await FlowRuntime(g, Start(val=1)).next(CTX)
         assert e.value.node == "Start"
 
-    async def test_fork(self) -> None:
+    async def test_children_appear_in_order_at_the_end(self) -> None:
         """P-13: the children appear in order, at the end."""
         nodes = (F("A", "B", "C"), J("C", "B", "Z"))
         seen, _ = await trace(builder("A", "Z", *nodes), 1)
@@ -117,7 +117,7 @@ class TestNodes:
 
 
 class TestOrder:
-    async def test_linear(self) -> None:
+    async def test_chain_of_n_nodes_takes_n_steps(self) -> None:
         """P-50: a chain of n nodes is n times Continue, then Done; outcomes work with `match`."""
         names = [f"S{n}" for n in range(6)]
         nodes = [W(a, b, lambda n: n + 1) for a, b in pairwise(names)]
@@ -134,19 +134,19 @@ class TestOrder:
         assert said == ["continue"] * 5 + [5]
         assert Suspend is Suspended
 
-    async def test_first_come(self) -> None:
+    async def test_first_runnable_state_has_its_turn(self) -> None:
         """P-52: the first live state that can run has its turn; waiting joins are skipped."""
         nodes = (F("S", "A", "B"), W("B", "B2"), J("B2", "A", "Z"))
         seen, _ = await trace(builder("S", "Z", *nodes), 1)
         assert seen == ["{S}", "{A,B}", "{A,B2}", "{Z}"]
 
-    async def test_alternates(self) -> None:
+    async def test_branches_take_turns(self) -> None:
         """P-60: branches take turns: five times Continue, then Done."""
         nodes = (F("S", "A", "B"), W("A", "A2"), W("B", "B2"), W("A2", "A3"), J("A3", "B2", "Z"))
         seen, _ = await trace(builder("S", "Z", *nodes), 1)
         assert seen == ["{S}", "{A,B}", "{B,A2}", "{A2,B2}", "{B2,A3}", "{Z}"]
 
-    async def test_parent_that_waits(self) -> None:
+    async def test_waiting_parent_is_no_error(self) -> None:
         """P-61: a join's parent that waits is not an error."""
         nodes = (F("S", "A", "B"), W("B", "B2", lambda n: n * 3), J("A", "B2", "Z", lambda a, b: a * b))
         runtime = FlowRuntime(builder("S", "Z", *nodes), M("S")(val=4))
@@ -160,7 +160,7 @@ class TestOrder:
             10,
         )
 
-    async def test_never_two_at_once(self) -> None:
+    async def test_functions_never_run_simultaneously(self) -> None:
         """P-65: no two functions run at the same time, even after a fork."""
         running: list[str] = []
         seen: list[int] = []
@@ -220,7 +220,7 @@ class TestEnd:
         with pytest.raises(DeserializeError, match="flow output: val: Input should be a valid integer"):
             await runtime.next(CTX)
 
-    async def test_only_terminals(self) -> None:
+    async def test_not_done_while_another_state_is_live(self) -> None:
         """P-54: while another state is live the flow is not done, even if its output exists."""
         nodes = (F("S", "A", "B"), E("A", "Z", "A2"), W("B", "B2"), J("A2", "B2", "Z"))
         runtime = FlowRuntime(builder("S", "Z", *nodes), M("S")(val=2))
@@ -231,7 +231,7 @@ class TestEnd:
 
 
 class TestErrors:
-    async def test_passes_unchanged(self) -> None:
+    async def test_exception_is_raised_unchanged(self) -> None:
         """P-17, P-56: an exception of a function is raised unchanged, with a note; `next` tries again."""
         boom = ValueError("boom")
         left = [boom, FlowError("mine")]
@@ -308,7 +308,7 @@ class TestErrors:
             await runtime.next(CTX)
 
     @pytest.mark.parametrize("lost", [float("inf"), float("nan")])
-    async def test_output_that_is_no_json(self, lost: float) -> None:
+    async def test_number_that_is_no_json_is_refused(self, lost: float) -> None:
         """P-18: a number that JSON cannot hold is refused instead of becoming null."""
 
         def half(a: Start) -> Half:
@@ -320,7 +320,7 @@ class TestErrors:
             await FlowRuntime(g, Start(val=1)).next(CTX)
         assert await FlowRuntime(g, Start(val=0)).run(CTX) == Done(Half(val=None))
 
-    async def test_text_that_is_no_json(self) -> None:
+    async def test_text_that_is_no_utf8_is_refused(self) -> None:
         """P-18: text that UTF-8 cannot hold is refused as well."""
 
         class Text(BaseModel):
@@ -344,7 +344,7 @@ class TestErrors:
         with pytest.raises(DeserializeError, match="work 'Start': gave Start, expected End"):
             await runtime.next(CTX)
 
-    async def test_two_steps_at_once(self) -> None:
+    async def test_second_simultaneous_step_is_refused(self) -> None:
         """P-57: a second step during another is refused; the first one continues."""
         gate = asyncio.Event()
 
@@ -363,7 +363,7 @@ class TestErrors:
         assert await first == Continue()
         assert await runtime.next(CTX) == Done(M("Z")(val=1))
 
-    async def test_cancelled(self) -> None:
+    async def test_cancelled_step_has_no_effect(self) -> None:
         """P-56: a cancelled step has no effect."""
 
         async def waits(a, ctx):
@@ -394,7 +394,7 @@ class TestErrors:
         with pytest.raises(DeserializeError, match="flow input: gave B, expected A"):
             FlowRuntime(builder("A", "B", W("A", "B")), M("B")(val=1))
 
-    async def test_value_belongs_to_the_run(self) -> None:
+    async def test_functions_changes_do_not_affect_the_state(self) -> None:
         """P-90: changes that a function makes to its value do not affect the stored state."""
 
         def spoils(n: int) -> int:
@@ -417,11 +417,11 @@ def half_end(a: Half) -> End: ...
 
 
 class TestRun:
-    async def test_to_the_end(self) -> None:
+    async def test_run_steps_until_done(self) -> None:
         """Section 12: `run` steps until the flow is done."""
         assert await start(4).run(Context()) == Done(M("B")(val=8))
 
-    async def test_most_steps(self) -> None:
+    async def test_step_limit(self) -> None:
         """Section 12: a run stops at its limit and can be continued; Done does not count as a step."""
         names = [f"S{n}" for n in range(4)]
         nodes = [W(a, b) for a, b in pairwise(names)]
@@ -432,7 +432,7 @@ class TestRun:
         assert runtime.states == ("S2",)
         assert await runtime.run(CTX, RunLimits(max_steps=1)) == Done(M("S3")(val=0))
 
-    async def test_most_seconds(self) -> None:
+    async def test_time_limit(self) -> None:
         """Section 12: time is checked between steps, with the given clock."""
         nodes = (E("A", "B", "Z"), W("B", "A"))
         runtime = FlowRuntime(builder("A", "Z", *nodes), M("A")(val=2))
@@ -446,7 +446,7 @@ class TestRun:
         with pytest.raises(ValueError, match="max_steps is a number from 0, got -1"):
             RunLimits(max_steps=-1)
 
-    def test_build_error_is_told_first(self) -> None:
+    def test_invalid_flow_is_refused_before_it_runs(self) -> None:
         """P-30: an invalid flow is refused before it runs."""
         with pytest.raises(BuildError):
             FlowRuntime(builder("A", "Z"), M("A")(val=1))

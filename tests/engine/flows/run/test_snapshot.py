@@ -26,7 +26,7 @@ async def after(steps: int, flow: object = CHAIN, val: int = 10) -> FlowRuntime:
 
 
 class TestSnapshot:
-    async def test_content(self) -> None:
+    async def test_content_is_plain_json(self) -> None:
         """P-90: a snapshot has the live states in order, as plain JSON, without graph and history."""
         snapshot = (await after(1, FORKED, 7)).snapshot()
         assert snapshot.keys == ("A", "B")
@@ -40,7 +40,7 @@ class TestSnapshot:
             "suspended": None,
         }
 
-    async def test_order_outlives_sorted_keys(self) -> None:
+    async def test_sorted_json_keys_keep_the_order_of_turns(self) -> None:
         """P-90: sorting the keys of JSON objects does not change the order of turns."""
         runtime = await after(2, FORKED)
         assert runtime.states == ("A", "B2")
@@ -49,17 +49,17 @@ class TestSnapshot:
         assert restored.states == ("A", "B2")
 
     @pytest.mark.parametrize("steps", range(4))
-    async def test_goes_on(self, steps: int) -> None:
+    async def test_restored_from_any_step_gives_same_output(self, steps: int) -> None:
         """P-91: continued from any step, including the first and last, the output is the same."""
         snapshot = through_json((await after(steps)).snapshot())
         assert await FlowRuntime.from_snapshot(CHAIN, snapshot).run(CTX) == Done(M("C")(val=21))
 
-    async def test_after_the_end(self) -> None:
+    async def test_restored_after_the_end_is_done(self) -> None:
         """P-91: restored after its end, a run is done at once."""
         snapshot = through_json((await after(2)).snapshot())
         assert await FlowRuntime.from_snapshot(CHAIN, snapshot).next(CTX) == Done(M("C")(val=21))
 
-    async def test_independent(self) -> None:
+    async def test_snapshots_are_independent(self) -> None:
         """P-92: neither continuing nor changing a returned snapshot affects another one."""
         runtime = await after(1)
         taken, same = runtime.snapshot(), runtime.snapshot()
@@ -70,7 +70,7 @@ class TestSnapshot:
         other = await after(1, val=1)
         assert other.snapshot().states[0].value == {"val": 2}
 
-    async def test_graph_is_built_anew(self) -> None:
+    async def test_flow_of_restored_run_is_validated(self) -> None:
         """P-93: the flow of a restored run is validated like that of a new one."""
         snapshot = (await after(1)).snapshot()
         for nodes, problem in (
@@ -109,18 +109,18 @@ class TestRefused:
             ({"agent": {"agent": "Q", "session": "Q#1"}}, "stands in 'Q'"),
         ],
     )
-    async def test_does_not_go_with_the_flow(self, changes: dict[str, object], problem: str) -> None:
+    async def test_snapshot_of_another_flow(self, changes: dict[str, object], problem: str) -> None:
         """P-97: another version, another graph, or impossible content is refused."""
         with pytest.raises(SnapLoadError, match=problem):
             await self.restored(**changes)
 
     @pytest.mark.parametrize("text", ["", "[]", "{}", '{"states": 1}'])
-    def test_no_snapshot(self, text: str) -> None:
+    def test_text_that_is_no_snapshot(self, text: str) -> None:
         """P-97: text that is not a snapshot is refused."""
         with pytest.raises(SnapLoadError, match="not a snapshot of a flow"):
             FlowSnapshot.load(text)
 
-    def test_fingerprint(self) -> None:
+    def test_fingerprint_depends_on_nodes_not_order(self) -> None:
         """P-97: the order of registration does not change the fingerprint, but other nodes do."""
         one = builder("A", "C", W("A", "B"), W("B", "C")).build()
         two = builder("A", "C", W("B", "C"), W("A", "B")).build()

@@ -79,7 +79,7 @@ async def waiting(flow: type[Flow]) -> FlowRuntime:
 
 
 class TestSuspendNode:
-    async def test_answer_goes_on(self) -> None:
+    async def test_answer_is_the_next_state(self) -> None:
         """P-81: the value is returned with the schema of the answer; the answer is the next state."""
         runtime = FlowRuntime(SignOff, Plan(text="v2"))
         out = await runtime.next(CTX)
@@ -137,7 +137,7 @@ class TestSuspendNode:
             await runtime.resume(CTX, "Plan", {"good": True}, call_id="c9")
         assert await runtime.resume(CTX, "Plan", {"good": True}) == Continue()
 
-    async def test_in_a_nested_flow(self) -> None:
+    async def test_key_in_a_nested_flow_has_its_prefix(self) -> None:
         """P-71: inside a nested flow the waiting key has the flow's name as prefix."""
         inner = flow(
             "I", "IOut", W("I", "Mid"), lambda g: g.suspend(M("Mid"), M("Said")), W("Said", "IOut")
@@ -151,7 +151,7 @@ class TestSuspendNode:
         assert runtime.states == ("I::Said",)
         assert await runtime.run(CTX) == Done(M("IOut")(val=8))
 
-    async def test_beside_a_join_that_waits(self) -> None:
+    async def test_answer_goes_to_the_waiting_node(self) -> None:
         """P-77: the answer goes to the waiting node, not to the first live state."""
         nodes = (F("S", "A", "B"), lambda g: g.suspend(M("B"), M("B2")), J("A", "B2", "Z"))
         runtime = FlowRuntime(builder("S", "Z", *nodes), M("S")(val=3))
@@ -160,7 +160,7 @@ class TestSuspendNode:
         await runtime.resume(CTX, "B", {"val": 10})
         assert await runtime.run(CTX) == Done(M("Z")(val=13))
 
-    async def test_in_another_process(self) -> None:
+    async def test_still_waits_after_restore(self) -> None:
         """P-94: a snapshot of a waiting flow still waits after it is restored, and takes the answer."""
         text = (await waiting(SignOff)).snapshot().model_dump_json()
         restored = FlowRuntime.from_snapshot(SignOff, FlowSnapshot.load(text))
@@ -173,7 +173,7 @@ class TestSuspendNode:
 
 
 class TestHuman:
-    async def test_question(self) -> None:
+    async def test_question_is_made_from_the_value(self) -> None:
         """Section 12: the question is made from the value and returned."""
         out = (await waiting(Choose)).suspended
         assert out is not None
@@ -193,7 +193,7 @@ class TestHuman:
             ({"text": "nowhere"}, "v2 to nowhere (None)"),
         ],
     )
-    async def test_answers(self, payload: object, text: str) -> None:
+    async def test_answer_is_a_choice_or_text(self, payload: object, text: str) -> None:
         """Section 12: an answer is a choice by number or text, or other text where allowed."""
         runtime = await waiting(Choose)
         assert await runtime.resume(CTX, "Plan", payload) == Continue()
@@ -203,7 +203,7 @@ class TestHuman:
         "payload",
         [2, -1, True, None, "nowhere", "", {"choice": "1"}, {"choice": 0, "text": "x"}, {}, [0]],
     )
-    async def test_no_answers(self, payload: object) -> None:
+    async def test_other_answer_is_refused(self, payload: object) -> None:
         """Section 12: another answer is refused with the expected ones, and the flow still waits."""
         runtime = await waiting(Strict)
         before = runtime.snapshot()
@@ -244,7 +244,7 @@ class Crowded(BaseModel):
 
 
 class TestEach:
-    async def test_one_item_a_step(self) -> None:
+    async def test_each_item_is_a_step(self) -> None:
         """Section 12: each item is a step; the results keep their order."""
         seen: list[str] = []
 
@@ -275,7 +275,7 @@ class TestEach:
         g = Flow.of(Docs, Root).each(Docs, note, Root)
         assert await FlowRuntime(g, Docs(title="t", docs=[])).run(CTX) == Done(Root([]))
 
-    async def test_item_that_fails(self) -> None:
+    async def test_failed_item_is_repeated(self) -> None:
         """P-56: an item that fails is repeated; those before it are not."""
         ran: list[str] = []
 
@@ -296,7 +296,7 @@ class TestEach:
         assert await runtime.run(CTX) == Done(Notes(notes=[Result(text="a"), Result(text="b")]))
         assert ran == ["a", "b", "b"]
 
-    def test_lists_must_be_found(self) -> None:
+    def test_missing_list_is_an_error(self) -> None:
         """P-2: without exactly one list of the items, or with more required fields, it is an error."""
 
         def note(plan: Plan) -> Result: ...

@@ -21,7 +21,7 @@ def runtime(url: str, *tools: object) -> FlowRuntime:
 
 class TestOverTheWire:
     @pytest.mark.slow
-    async def test_structured(self, monkeypatch) -> None:
+    async def test_request_without_tools_has_the_schema(self, monkeypatch) -> None:
         """P-130, P-139: without tools the request has the output's schema, strict, and no tools."""
         monkeypatch.setenv("OPENAI_API_KEY", "k")
         with OpenAIServer([says('{"answer":', ' "42"}')]) as server:
@@ -38,7 +38,7 @@ class TestOverTheWire:
         assert schema["schema"]["required"] == ["answer"]
         assert schema["schema"]["additionalProperties"] is False
 
-    async def test_tools(self, monkeypatch) -> None:
+    async def test_request_with_tools_has_the_exit_last(self, monkeypatch) -> None:
         """P-124, P-131: with tools the request has those, and the exit as the last one."""
         monkeypatch.setenv("OPENAI_API_KEY", "k")
         first = [begins_call(0, "c1", "echo", '{"text": "hi"}'), *ends("tool_calls")]
