@@ -28,7 +28,7 @@ from .script import Slow, Watched, noted, watched
 
 
 class TestSettings:
-    async def test_model(self) -> None:
+    async def test_new_model_is_used_from_next_call(self) -> None:
         """Part 2: a new model is used from the next model call on, even during a run."""
         slow, other = Slow(), ScriptedModel([T("other")], name="other")
         w = await watched(C(slow={}), T("never"), tools=[slow.tool])
@@ -52,7 +52,7 @@ class TestSettings:
         w.session.model = "openai://gpt-4o"
         assert isinstance(w.session.model, LitellmModel)
 
-    async def test_system_prompt(self) -> None:
+    async def test_new_system_prompt_is_sent_from_next_call(self) -> None:
         """Part 2: a new system prompt is sent from the next model call on."""
         w = await watched(T("a"), T("b"), system_prompt="Be kind.")
         await w.say("1")
@@ -61,7 +61,7 @@ class TestSettings:
         assert [r.system_prompt for r in w.model.requests] == ["Be kind.", "Be brief."]
         assert (w.session.system_prompt, w.agent.system_prompt) == ("Be brief.", "Be kind.")
 
-    async def test_tools(self) -> None:
+    async def test_new_tools_are_offered_from_next_call(self) -> None:
         """Part 2: new tools are offered and run from the next model call on, behind the gate."""
         gate, ran = Log(), []
         w = await watched(
@@ -79,7 +79,7 @@ class TestSettings:
         assert (ran, gate.happened) == ([""], ["decide c2", "settle c2"])
         assert [[t.name for t in r.tools] for r in w.model.requests] == [["one"], *[["one", "two"]] * 2]
 
-    async def test_tool_taken_away_while_its_call_is_decided(self) -> None:
+    async def test_removed_tool_still_runs_in_the_current_step(self) -> None:
         """Part 2: the current step keeps the tools that its model was offered."""
         ran: list[str] = []
         w = await watched(C(c1=("note", {})), C(c2=("note", {})), T("ok"), tools=[noted(ran)], gate=Log())
@@ -100,7 +100,7 @@ class TestSettings:
             w.session.tools = [noted([], "two"), noted([], "two")]
         assert [t.name for t in w.session.tools] == ["one"]
 
-    async def test_other_sessions(self) -> None:
+    async def test_other_sessions_are_unaffected(self) -> None:
         """Part 2: settings of one session do not affect another."""
         agent = Agent(ScriptedModel([T("a"), T("b")]), tools=[noted([])], system_prompt="p")
         one, two = await agent.create_session(), await agent.create_session()
@@ -109,7 +109,7 @@ class TestSettings:
 
 
 class TestSaying:
-    async def test_several(self) -> None:
+    async def test_several_texts_become_separate_messages(self) -> None:
         """Part 2: several texts become separate messages, in order."""
         w = await watched(T("ok"))
         w.session.send(["1", "2", "3"], by="maria")
@@ -117,7 +117,7 @@ class TestSaying:
         assert w.prompt(1) == ['user "1"', 'user "2"', 'user "3"']
         assert [m.by for m in w.session.messages[:3]] == ["maria"] * 3
 
-    async def test_several_in_the_queue(self) -> None:
+    async def test_queued_texts_get_a_turn_each(self) -> None:
         """Part 2, A-80: queued texts get a turn each."""
         w = await watched(T("A"), T("B"), T("C"))
         w.session.send(["1", "2", "3"], mode="queue")
@@ -136,7 +136,7 @@ class TestSaying:
         await w.session.wait_for_idle()
         assert w.prompt(2)[-2:] == ['user "1"', 'user "2"']
 
-    async def test_message(self) -> None:
+    async def test_message_object_is_sent_unchanged(self) -> None:
         """Part 2: a message object is sent unchanged."""
         w = await watched(T("ok"))
         w.session.send(UserMessage(text="go", by="maria"))
@@ -144,14 +144,14 @@ class TestSaying:
         assert w.session.messages[0] == UserMessage(text="go", by="maria")
 
     @pytest.mark.parametrize("nothing", [[], ()])
-    async def test_nothing(self, nothing: list[str]) -> None:
+    async def test_empty_list_is_an_error(self, nothing: list[str]) -> None:
         """Part 2: an empty list is an error and starts nothing."""
         w = await watched()
         with pytest.raises(ValueError, match="there is nothing to send"):
             w.session.send(nothing)
         assert w.session.status == "idle"
 
-    async def test_no_text(self) -> None:
+    async def test_value_that_is_no_text_is_an_error(self) -> None:
         """Part 2: a value that is not text is an error, and none of several is sent."""
         w = await watched()
         with pytest.raises(ValueError, match="text"):
@@ -160,7 +160,7 @@ class TestSaying:
 
 
 class TestGoingOn:
-    async def test_after_an_error(self) -> None:
+    async def test_continues_after_an_error(self) -> None:
         """Part 2: after an error, the model is called again without a new message."""
         w = await watched(ERR("boom"), T("ok"))
         w.session.send("go")
@@ -173,7 +173,7 @@ class TestGoingOn:
         assert w.turn_end.text == "ok"
         assert await w.stored() == ['user "go"', 'assistant "ok"']
 
-    async def test_after_an_abort(self) -> None:
+    async def test_continues_after_an_abort(self) -> None:
         """Part 2, A-94: after an abort during a tool, the run continues from its result."""
         slow = Slow()
         w = await watched(C(c1=("slow", {})), T("ok"), tools=[slow.tool])
@@ -186,7 +186,7 @@ class TestGoingOn:
         assert w.prompt(2)[-1] == 'result c1 err "The operation was aborted"'
         assert [m.role for m in w.turn_end.messages] == ["assistant"]
 
-    async def test_after_the_steps_were_used_up(self) -> None:
+    async def test_continues_after_step_limit(self) -> None:
         """Part 2, A-62: a run that used up its steps gets as many again."""
         w = await watched(C(note={}), T("ok"), tools=[noted([])], max_steps=1)
         await w.say("go")
@@ -196,7 +196,7 @@ class TestGoingOn:
         assert w.turn_end.text == "ok"
 
     @pytest.mark.parametrize("answered", [False, True])
-    async def test_resumed(self, answered: bool) -> None:
+    async def test_resumed_session_continues(self, answered: bool) -> None:
         """Part 2, A-32: a resumed session continues; an open call gets a result first."""
         store = InMemorySessionStore()
         await store.append("s", UserMessage(text="go"))
@@ -210,7 +210,7 @@ class TestGoingOn:
         assert w.prompt(1)[-1].startswith(f"result c1 {'ok' if answered else 'err'}")
         assert w.turn_end.text == "ok"
 
-    async def test_messages_sent_meanwhile(self) -> None:
+    async def test_message_sent_right_after_joins(self) -> None:
         """Part 2, A-74: a message sent right after joins the first prompt."""
         w = await watched(ERR("boom"), T("ok"))
         w.session.send("go")
@@ -221,7 +221,7 @@ class TestGoingOn:
         await w.session.wait_for_idle()
         assert w.prompt(2) == ['user "go"', 'user "please"']
 
-    async def test_nothing_to_go_on_with(self) -> None:
+    async def test_message_is_required(self) -> None:
         """Part 2: without messages, or after the model's answer, a message is required."""
         w = await watched(T("ok"))
         with pytest.raises(AgentError, match="nobody has said anything; send a message"):
@@ -231,7 +231,7 @@ class TestGoingOn:
             w.session.continue_()
         assert w.session.status == "idle"
 
-    async def test_busy_or_closed(self) -> None:
+    async def test_busy_or_closed_session_cannot_be_continued(self) -> None:
         """Part 2: a busy or closed session cannot be continued."""
         slow = Slow()
         w = await watched(C(slow={}), T("ok"), tools=[slow.tool])

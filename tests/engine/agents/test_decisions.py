@@ -57,7 +57,7 @@ class TestAnswers:
         assert 'result c1 ok "other\n"' in w.seen
         assert w.session.messages[1].tool_calls[0].args == {"command": "echo hi"}
 
-    async def test_deny_before_args(self) -> None:
+    async def test_denial_takes_precedence_over_arguments(self) -> None:
         """A-42: an answer with both a denial and arguments denies."""
         assert 'result c1 err "D"' in (await one_call({"deny": "D", "args": {"command": "echo x"}})).seen
 
@@ -66,14 +66,14 @@ class TestAnswers:
         assert 'result c1 err ""' in (await one_call({"deny": ""})).seen
 
     @pytest.mark.parametrize("answer", [True, False, "yes", {}, {"allow": True}, 1, ["x"], {"args": "x"}])
-    async def test_anything_else(self, answer: object) -> None:
+    async def test_value_that_is_no_decision_denies(self, answer: object) -> None:
         """A-44: a value that is not a decision denies."""
         [result] = [e for e in (await one_call(answer)).events if isinstance(e, ToolResultEvent)]
         assert result.is_error
         assert "tool_call listener" in result.result
 
     @pytest.mark.parametrize("args", [{}, {"command": 1}, {"command": "echo x", "extra": 1}])
-    async def test_override_that_does_not_fit(self, args: dict[str, object]) -> None:
+    async def test_invalid_override_is_refused(self, args: dict[str, object]) -> None:
         """A-46: overriding arguments are validated like the model's."""
         [result] = [e for e in (await one_call({"args": args})).events if isinstance(e, ToolResultEvent)]
         assert result.is_error
@@ -91,7 +91,7 @@ class TestSeveralListeners:
         assert 'result c1 err "second"' in await w.say("go")
         assert asked == [1, 2]
 
-    async def test_own_copy(self) -> None:
+    async def test_changes_to_arguments_have_no_effect(self) -> None:
         """A-47: changing the arguments of the event has no effect."""
         w = await watched(C(c1=("bash", {"command": "echo hi"})), T("ok"))
 
@@ -104,7 +104,7 @@ class TestSeveralListeners:
 
 
 class TestBatch:
-    async def test_each_on_its_own(self) -> None:
+    async def test_each_call_is_decided_separately(self) -> None:
         """A-48, A-49: unknown, denied and overridden calls of one step; no event for the unknown one."""
         w = await watched(
             C(c1=("nope", {}), c2=("bash", {"command": "echo x"}), c3=("bash", {"command": "echo y"})),
@@ -123,7 +123,7 @@ class TestBatch:
             'result c3 ok "OVERRIDE\n"',
         ]
 
-    async def test_sees_the_whole_step(self) -> None:
+    async def test_each_call_has_all_calls_of_the_step(self) -> None:
         """A-51: each call comes after the decision on the previous one, with all calls of the step."""
         w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted([])])
         order: list[str] = []
@@ -220,7 +220,7 @@ class TestCallsThatCannotRun:
 
 
 class TestHint:
-    async def test_needs_approval(self) -> None:
+    async def test_hint_is_passed_to_listeners(self) -> None:
         """A tool's own hint is passed to listeners; a failing hint counts as yes."""
 
         @tool(needs_approval=lambda args: args["path"] == "/etc")

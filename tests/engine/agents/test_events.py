@@ -53,7 +53,7 @@ class TestTurnOfText:
         seen = [event async for event in loop([UserMessage(text="Hi")], config)]
         assert [type(event) for event in seen] == [TextDelta, TextDelta, MessageEvent, StepEvent]
 
-    async def test_list_of_the_caller(self) -> None:
+    async def test_given_list_is_not_changed(self) -> None:
         """A-12: the loop does not change the given list."""
         config = LoopConfig(model=ScriptedModel([T("Hello")]), runtime=LocalRuntime())
         given = [UserMessage(text="Hi")]
@@ -177,7 +177,7 @@ class TestStep:
 
 
 class TestListening:
-    async def test_off(self) -> None:
+    async def test_removed_listener_gets_no_events(self) -> None:
         """A-29: a removed listener gets no more events; `on` and `off` return the session."""
         w = await watched(T("one"), T("two"))
         heard: list[str] = []
@@ -211,7 +211,7 @@ class TestListening:
         with pytest.raises(ValueError, match="unknown event 'tool_calls'"):
             w.session.on("tool_calls", print)
 
-    async def test_one_after_the_other(self) -> None:
+    async def test_listeners_are_awaited_in_order(self) -> None:
         """A-30: listeners are awaited in order, and the loop waits for them."""
         w = await watched(T("a", "b"))
         steps: list[str] = []
@@ -233,7 +233,7 @@ class TestListening:
             "second b",
         ]
 
-    async def test_returned_value(self) -> None:
+    async def test_only_tool_call_listeners_values_have_effect(self) -> None:
         """A-31: only return values of `tool_call` listeners have an effect."""
         w = await watched(C(bash={"command": "echo hi"}), T("ok"))
         for name in ("text_delta", "message", "tool_result", "step", "turn_end"):
@@ -303,7 +303,7 @@ class TestListenerThatRaises:
         w.session.off("tool_call", broken)
         assert (await w.say("again"))[-1] == 'turn_end("ok")'
 
-    async def test_after_the_tools_ran(self) -> None:
+    async def test_results_of_finished_tools_are_kept(self) -> None:
         """A-32: results of tools that ran are kept unchanged."""
         ran: list[str] = []
         w = await watched(
@@ -320,7 +320,7 @@ class TestListenerThatRaises:
         assert (await w.stored())[2:] == ['result c1 ok "noted 1"', 'result c2 ok "noted 2"']
         assert len(w.model.requests) == 1
 
-    async def test_observer(self) -> None:
+    async def test_raising_observer_prevents_the_call(self) -> None:
         """A-32: an observer that raises on a call prevents the tool from running."""
         ran: list[str] = []
         w = await watched(C(note={"text": "1"}), T("ok"), tools=[noted(ran)])
@@ -335,7 +335,7 @@ class TestListenerThatRaises:
             await w.session.wait_for_idle()
         assert ran == []
 
-    async def test_of_turn_end(self) -> None:
+    async def test_raising_turn_end_listener_fails_the_run(self) -> None:
         """A-32: a run fails if a listener of its end raises."""
         w = await watched(T("x"))
 
@@ -348,7 +348,7 @@ class TestListenerThatRaises:
             await w.session.wait_for_idle()
         assert w.seen[-2:] == ['turn_end("x")', "error(no end)"]
 
-    async def test_of_errors(self, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_raising_error_listener_is_logged(self, caplog: pytest.LogCaptureFixture) -> None:
         """A-33: an error listener that raises is logged, and the session settles."""
         w = await watched(ERR("boom"), T("ok"))
 
@@ -365,7 +365,7 @@ class TestListenerThatRaises:
 
 
 class TestNames:
-    async def test_same_id_twice(self) -> None:
+    async def test_repeated_ids_become_unique(self) -> None:
         """Calls of a model that restarts its numbering in each reply get unique ids."""
         w = await watched(
             C(c1=("bash", {"command": "echo 1"})), C(c1=("bash", {"command": "echo 2"})), T("ok")
@@ -374,7 +374,7 @@ class TestNames:
         assert 'result c1 ok "1\n"' in seen
         assert 'result c1-2 ok "2\n"' in seen
 
-    async def test_no_id(self) -> None:
+    async def test_missing_id_is_added(self) -> None:
         """Calls without an id each get one."""
         w = await watched(C(bash={"command": "echo 1"}) + C(bash={"command": "echo 2"}), T("ok"))
         seen = await w.say("go")

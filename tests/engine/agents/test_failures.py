@@ -43,7 +43,7 @@ class TestModelThatRaises:
         assert w.error.error is cause
         assert await w.stored() == ['user "go"']
 
-    async def test_amid_the_reply(self) -> None:
+    async def test_failure_during_the_reply(self) -> None:
         """A-92: the run fails; the event has the text so far, which is not stored."""
         w = await watched(T("par", "tial") + ERR("cut off"), T("ok"))
         w.session.send("go")
@@ -55,7 +55,7 @@ class TestModelThatRaises:
         await w.say("again")
         assert w.prompt(2) == ['user "go"', 'user "again"']
 
-    async def test_text_of_earlier_replies(self) -> None:
+    async def test_text_of_completed_replies_is_not_partial(self) -> None:
         """A-92: text of completed replies is not partial text."""
         w = await watched(T("let me") + C(bash={"command": "true"}), ERR("boom"))
         w.session.send("go")
@@ -63,7 +63,7 @@ class TestModelThatRaises:
             await w.session.wait_for_idle()
         assert w.error.partial_text == ""
 
-    async def test_listener_amid_the_reply(self) -> None:
+    async def test_raising_delta_listener_fails_the_run(self) -> None:
         """A-32, A-92: a listener that raises on a delta fails the run; its text is not stored."""
         w = await watched(T("par", "tial"))
 
@@ -152,12 +152,12 @@ class TestBackPressure:
 
 
 class TestAgentSettings:
-    async def test_no_model(self) -> None:
+    async def test_object_that_cannot_stream_is_refused(self) -> None:
         """An object that cannot stream is refused as model."""
         with pytest.raises(TypeError, match="int is not a model"):
             Agent(3)
 
-    async def test_no_tool(self) -> None:
+    async def test_object_without_a_name_is_refused(self) -> None:
         """An object without a name is refused as tool."""
         with pytest.raises(TypeError, match="is not a tool: it has no 'name'"):
             Agent(ScriptedModel([]), tools=[object()])

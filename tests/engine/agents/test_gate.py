@@ -59,7 +59,7 @@ class TestAllowed:
         assert (ran, shown) == (["edited"], [{"text": "edited"}])
         assert gate.settled == [("c1", False, "noted edited", {"text": "edited"})]
 
-    async def test_every_end_is_settled(self) -> None:
+    async def test_every_outcome_is_settled_once(self) -> None:
         """Success, exception and reported failure are each settled once."""
         gate = Log()
 
@@ -106,7 +106,7 @@ class TestBlocked:
         await w.say("go")
         assert ran == [""]
 
-    async def test_calls_that_cannot_run_are_not_asked_about(self) -> None:
+    async def test_gate_gets_only_valid_calls(self) -> None:
         """The gate gets only calls of known tools with valid arguments."""
         gate = Log()
         calls = C(c1=("nope", {}), c2=("note", {"wrong": 1}), c3=("note", "{"))
@@ -198,7 +198,7 @@ class TestFailsClosed:
         ]
         assert len(w.model.requests) == 1
 
-    async def test_what_is_no_gate(self) -> None:
+    async def test_object_that_is_no_gate_is_refused(self) -> None:
         """A session refuses an object that is not a gate."""
         agent = Agent(ScriptedModel([]))
         with pytest.raises(TypeError, match="object is not a gate"):
@@ -233,7 +233,7 @@ class TestToolsThatChangeArguments:
         w = await watched(C(c1=("work", {"files": ["a"]})), T("ok"), tools=[rewriting], gate=gate)
         return w, rewriting
 
-    async def test_in_its_check(self) -> None:
+    async def test_original_call_runs_whatever_validation_changes(self) -> None:
         """The model's original call is recorded, decided and run, whatever its validation changes."""
         gate = Log()
         w, rewriting = await self.called(gate)
@@ -243,7 +243,7 @@ class TestToolsThatChangeArguments:
         assert message.tool_calls[0].args == {"files": ["a"]}
         assert gate.inputs == rewriting.ran == [{"files": ["a"]}]
 
-    async def test_after_an_edit(self) -> None:
+    async def test_edited_input_is_validated_and_runs(self) -> None:
         """An edited input is validated and runs as edited."""
         gate = Log(lambda call: allow(replace(call, input={"files": ["b"]})))
         w, rewriting = await self.called(gate)
@@ -251,7 +251,7 @@ class TestToolsThatChangeArguments:
         assert rewriting.ran == [{"files": ["b"]}]
         assert gate.settled == [("c1", False, "ok", {"files": ["b"]})]
 
-    async def test_after_an_override(self) -> None:
+    async def test_overriding_arguments_are_decided_and_run(self) -> None:
         """The gate decides about a listener's overriding arguments, and these run."""
         gate = Log()
         w, rewriting = await self.called(gate)
@@ -262,7 +262,7 @@ class TestToolsThatChangeArguments:
 
 
 class TestWithListeners:
-    async def test_denied_afterwards(self) -> None:
+    async def test_call_denied_by_listener_is_settled_as_failed(self) -> None:
         """A call that the gate allowed and a listener denied does not run and is settled as failed."""
         ran: list[str] = []
         gate = Log()
@@ -272,7 +272,7 @@ class TestWithListeners:
         assert ran == []
         assert gate.settled == [("c1", True, "no", {})]
 
-    async def test_overridden_afterwards(self) -> None:
+    async def test_overriding_arguments_pass_the_gate_again(self) -> None:
         """Overriding arguments pass the gate again, after the first decision was settled."""
         ran: list[str] = []
         gate = Log()

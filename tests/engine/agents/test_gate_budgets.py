@@ -42,14 +42,14 @@ async def overridden(rules: str, *calls: str, ran: list[str]) -> Watched:
 
 
 class TestOverridden:
-    async def test_a_budget_counts_what_ran(self) -> None:
+    async def test_budget_counts_calls_that_ran(self) -> None:
         """A-40: of three overridden calls under a budget of two, the first two run."""
         ran: list[str] = []
         w = await overridden("limit note to 2 per session", "c1", "c2", "c3", ran=ran)
         assert ran == ["other", "other"]
         assert 'result c3 err "note has reached its limit of 2 calls per session."' in w.seen
 
-    async def test_a_budget_of_one(self) -> None:
+    async def test_override_passes_a_budget_of_one(self) -> None:
         """A-40: with a budget of one, a hook that overrides does not block the call."""
         ran: list[str] = []
         hooks = Hooks(before_tool_call=lambda event: OTHER)
@@ -60,7 +60,7 @@ class TestOverridden:
         assert 'result c1 ok "noted other"' in await w.say("go")
         assert tokens(gate, "limit-note-1") == {"ready": 1}
 
-    async def test_in_one_step(self) -> None:
+    async def test_overridden_calls_in_one_step(self) -> None:
         """A-40: the same holds for overridden calls in one step."""
         ran: list[str] = []
         gate = nets("limit note to 2 per session")
@@ -72,7 +72,7 @@ class TestOverridden:
         assert ran == ["other", "other"]
         assert 'result c3 err "note has reached its limit of 2 calls per session."' in seen
 
-    async def test_arguments_that_do_not_fit(self) -> None:
+    async def test_invalid_override_costs_nothing(self) -> None:
         """A-46: an override with invalid arguments costs nothing."""
         gate = nets("limit note to 1 per session")
         w = await watched(C(c1=("note", {})), C(c2=("note", {})), T("ok"), tools=[noted([])], gate=gate)
@@ -85,7 +85,7 @@ class TestDenied:
     RULES = "require test before deploy"
 
     @pytest.mark.parametrize("how", ["deny", "raise"])
-    async def test_keeps_its_token(self, how: str) -> None:
+    async def test_denied_call_keeps_its_token(self, how: str) -> None:
         """A-40: a call that a listener stopped can run later without a new prerequisite."""
         gate = nets(self.RULES)
         ran: list[str] = []
@@ -117,7 +117,7 @@ class TestDenied:
         assert len(ran) == 2
         assert tokens(gate, "require-test-before-deploy") == {"ready": 1}
 
-    async def test_an_edit_that_does_not_fit(self) -> None:
+    async def test_invalid_edit_costs_nothing(self) -> None:
         """A-40, A-46: an operator's invalid edit costs nothing."""
         manager = nets("limit note to 1 per session\nrequire human-approval before note")
         answers = [ApprovalAnswer(True, input={"wrong": 1}), ApprovalAnswer(True)]
@@ -142,7 +142,7 @@ class TestDenied:
 
 
 class TestNeverStarted:
-    async def test_aborted_before_it_started(self) -> None:
+    async def test_call_aborted_before_start_costs_nothing(self) -> None:
         """A-96: an allowed call that an abort kept from starting costs nothing."""
         gate = nets("limit note to 2 per session")
         w = await watched(C(c1=("note", {}), c2=("note", {})), T("never"), tools=[noted([])], gate=gate)
@@ -150,7 +150,7 @@ class TestNeverStarted:
         await w.say("go")
         assert tokens(gate, "limit-note-2") == {"ready": 1, "budget": 2}
 
-    async def test_withdrawn_while_a_listener_thinks(self) -> None:
+    async def test_call_withdrawn_during_listener_costs_nothing(self) -> None:
         """A-78: a call that was withdrawn while its listener decided costs nothing."""
         gate = nets("limit note to 1 per session")
         w = await watched(C(c1=("note", {})), T("ok"), tools=[noted([])], gate=gate)
@@ -167,7 +167,7 @@ class TestNeverStarted:
         await w.session.wait_for_idle()
         assert tokens(gate, "limit-note-1") == {"ready": 1, "budget": 1}
 
-    async def test_stopped_after_it_started(self) -> None:
+    async def test_tool_stopped_after_start_stays_charged(self) -> None:
         """G-16: a started tool that was stopped stays charged, because its effects are unknown."""
         gate = nets("limit slow to 1 per session")
         slow = Slow()
@@ -178,7 +178,7 @@ class TestNeverStarted:
         await w.session.wait_for_idle()
         assert tokens(gate, "limit-slow-1") == {"ready": 1}
 
-    async def test_what_gates_are_told(self) -> None:
+    async def test_gate_undoes_only_unstarted_calls(self) -> None:
         """A-40: the gate is told to undo steps only for calls that never started, with the steps."""
         manager = nets("limit note to 9 per session")
         undo: list[tuple[str, list[str]]] = []

@@ -58,24 +58,24 @@ def outcomes(session: Session) -> list[bool]:
 
 
 class TestResumed:
-    async def test_goes_on_where_the_history_left_it(self) -> None:
+    async def test_limits_and_unlocks_follow_the_history(self) -> None:
         """G-32: a used limit stays used, and earlier successes still unlock."""
         session = await resumed(create_gate(NETS), C(c1=("note", {}), c2=("check", {})))
         await session.prompt("on")
         assert outcomes(session) == [True, False]
 
-    async def test_what_failed_unlocks_nothing(self) -> None:
+    async def test_returned_failure_unlocks_nothing(self) -> None:
         """G-71: a returned failure unlocks nothing, before and after the resumption."""
         session = await resumed(lambda: create_gate(NETS), C(c1=("check", {"fail": True})))
         await session.prompt("on")
         assert outcomes(session) == [False, True]
 
-    async def test_a_new_gate_is_refused(self) -> None:
+    async def test_function_that_makes_a_new_manager_is_refused(self) -> None:
         """G-32: a function that makes a new manager is refused, because it would refill every limit."""
         with pytest.raises(AgentError, match=r"makes a new GateManager.*Pass the result of create_gate"):
             await resumed(lambda: GateManager(NETS), C(c1=("note", {})))
 
-    async def test_a_manager_is_where_it_is(self) -> None:
+    async def test_given_manager_is_not_changed(self) -> None:
         """G-32: a manager passed by the author is not changed."""
         manager = GateManager(NETS)
         await resumed(manager, C(c1=("note", {})))

@@ -37,7 +37,7 @@ class Person(Log):
 
 
 class TestInterrupted:
-    async def test_by_a_message(self) -> None:
+    async def test_message_withdraws_the_request_once(self) -> None:
         """A-78: a message withdraws the request once, however many follow; nothing is settled."""
         gate = Person()
         w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted([])], gate=gate)
@@ -56,7 +56,7 @@ class TestInterrupted:
             'user "two"',
         ]
 
-    async def test_by_an_abort(self) -> None:
+    async def test_abort_withdraws_the_request(self) -> None:
         """A-96: an abort withdraws the request."""
         gate = Person()
         w = await watched(C(c1=("note", {})), T("never"), tools=[noted([])], gate=gate)
@@ -67,7 +67,7 @@ class TestInterrupted:
         assert gate.withdrawn == 1
         assert w.seen[-2:] == ['result c1 err "Aborted"', 'turn_end("")']
 
-    async def test_allowed_and_not_started(self) -> None:
+    async def test_unstarted_allowed_call_is_settled_as_failed(self) -> None:
         """A-96: an allowed call that an abort kept from starting is settled as failed."""
         ran: list[str] = []
         gate = Log()
@@ -77,7 +77,7 @@ class TestInterrupted:
         assert ran == []
         assert sorted(s[:3] for s in gate.settled) == [("c1", True, "Aborted"), ("c2", True, "Aborted")]
 
-    async def test_allowed_while_a_listener_thinks(self) -> None:
+    async def test_call_withdrawn_during_listener_is_settled_as_failed(self) -> None:
         """A-78: an allowed call that is withdrawn during its listener is settled as failed."""
         gate = Log()
         w = await watched(C(c1=("note", {})), T("ok"), tools=[noted([])], gate=gate)
@@ -94,7 +94,7 @@ class TestInterrupted:
         await w.session.wait_for_idle()
         assert gate.settled == [("c1", True, SKIPPED, {})]
 
-    async def test_decision_that_comes_all_the_same(self) -> None:
+    async def test_decision_completed_despite_message_is_valid(self) -> None:
         """A-78: a decision that completes despite the message is valid."""
         ran: list[str] = []
 
@@ -127,7 +127,7 @@ class TestManager:
     def tools(self, ran: list[str]) -> list[object]:
         return [noted(ran, name) for name in ("test", "deploy", "rm")]
 
-    async def test_order_of_calls(self) -> None:
+    async def test_manager_blocks_calls_by_its_nets(self) -> None:
         """A gate manager can be passed directly, and calls that its nets block do not run."""
         ran: list[str] = []
         manager = create_gate_manager(registry=compile_rules(self.RULES).registry)
@@ -166,7 +166,7 @@ class TestManager:
         assert asked[0] == ("Allow 'deploy' via transition 'approve' in net 'approve-before-deploy'?")
         assert ran == [""]
 
-    async def test_wording_of_a_created_gate(self) -> None:
+    async def test_created_gate_rewords_its_reasons(self) -> None:
         """G-30: a created gate rewords its block reasons for the model."""
         gate = create_gate(
             compile_rules("block rm").nets,
@@ -177,7 +177,7 @@ class TestManager:
         assert 'result c1 err "rm? RM IS BLOCKED AND CANNOT BE CALLED."' in await w.say("go")
         assert ran == []
 
-    async def test_wording_that_fails(self) -> None:
+    async def test_failing_rewording_still_blocks(self) -> None:
         """G-30: a call stays blocked if its reason cannot be reworded."""
         gate = create_gate(
             compile_rules("block rm").nets, transform_block_reason=lambda tool, reason: reason[1000]
@@ -233,7 +233,7 @@ class TestManager:
         await w.say("go")
         assert ran == []
 
-    async def test_json_of_a_created_gate(self) -> None:
+    async def test_returned_value_is_judged_before_json(self) -> None:
         """G-30: a returned value is judged as that value, although the model reads its JSON."""
 
         @tool(name="test")
@@ -256,7 +256,7 @@ class TestManager:
         await w.say("go")
         assert ran == []
 
-    async def test_fresh_for_each_session(self) -> None:
+    async def test_function_makes_a_gate_for_each_session(self) -> None:
         """A function makes a separate gate for each session."""
         ran: list[str] = []
         nets = compile_rules(self.RULES).registry

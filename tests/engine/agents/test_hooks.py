@@ -73,7 +73,7 @@ class TestBeforeToolCall:
         assert 'result c1 err "second"' in await w.say("go")
         assert asked == ["first"]
 
-    async def test_never_past_the_gate(self) -> None:
+    async def test_hook_cannot_allow_a_blocked_call(self) -> None:
         """Part 2: no hook is called for a call that the gate blocks, and none can allow it."""
         asked: list[object] = []
         ran: list[str] = []
@@ -97,19 +97,19 @@ class TestBeforeToolCall:
         assert ran == []
         assert gate.happened == ["decide c1", "settle c1", "decide c1"]
 
-    async def test_denied_is_settled(self) -> None:
+    async def test_denied_call_is_settled_as_failed(self) -> None:
         """Part 2: a call that the gate allowed and a hook denied is settled as failed."""
         gate = Log()
         await turn(Hooks(before_tool_call=lambda e: Deny(reason="no")), gate=gate)
         assert gate.settled == [("c1", True, "no", {"text": "x"})]
 
-    async def test_own_copy(self) -> None:
+    async def test_changes_to_the_event_have_no_effect(self) -> None:
         """Part 2, A-47: changes that a hook makes to its event have no effect."""
         ran: list[str] = []
         await turn(Hooks(before_tool_call=lambda e: e.args.update(text="changed")), ran=ran)
         assert ran == ["x"]
 
-    async def test_raises(self) -> None:
+    async def test_raising_hook_fails_the_run(self) -> None:
         """Part 2, A-32: a hook that raises fails the run, and the tool does not run."""
         gate = Log()
         w, ran = await failing(Hooks(before_tool_call=raises), "hook broke", gate=gate)
@@ -117,7 +117,7 @@ class TestBeforeToolCall:
         assert w.seen[-2] == 'result c1 err "Tool call not executed: hook broke"'
         assert gate.settled == [("c1", True, "Tool call not executed: hook broke", {"text": "x"})]
 
-    async def test_withdrawn_by_a_message(self) -> None:
+    async def test_steering_message_does_not_wait_for_a_hook(self) -> None:
         """Part 2, A-78: a steering message does not wait for a hook."""
         asked = asyncio.Event()
 
@@ -144,7 +144,9 @@ class TestAfterToolCall:
             (ToolOutput("bad", {"n": 1}, is_error=True), 'result c1 err "bad"', {"n": 1}),
         ],
     )
-    async def test_answers(self, answer: object, shown: str, metadata: object) -> None:
+    async def test_hook_can_replace_the_result(
+        self, answer: object, shown: str, metadata: object
+    ) -> None:
         """Part 2: a hook can replace the result for the model; it is stored, reported and sent."""
         w = await turn(Hooks(after_tool_call=lambda call: answer))
         assert shown in w.seen
@@ -152,7 +154,7 @@ class TestAfterToolCall:
         assert (await w.stored())[2] == shown
         assert result(w).metadata == metadata
 
-    async def test_sees_the_call(self) -> None:
+    async def test_hook_gets_arguments_and_output(self) -> None:
         """Part 2: a hook gets the arguments that ran and the tool's own output."""
         seen: list[FinishedCall] = []
         hooks = Hooks(
@@ -165,7 +167,7 @@ class TestAfterToolCall:
         assert call.output == ToolOutput("noted y")
         assert call.seconds > 0
 
-    async def test_the_gate_hears_the_tools_own_result(self) -> None:
+    async def test_gate_settles_the_tools_own_result(self) -> None:
         """Part 2: the gate settles the tool's own result before the hook is called."""
         gate = Log()
 
@@ -192,7 +194,7 @@ class TestAfterToolCall:
         assert 'result c1 ok "fine"' in await w.say("go")
         assert gate.settled == [("c1", True, "kaboom", {"text": "x"})]
 
-    async def test_only_calls_that_ran(self) -> None:
+    async def test_hook_is_called_only_for_executed_calls(self) -> None:
         """Part 2: no hook is called for a call that was blocked, denied, unknown or malformed."""
         seen: list[str] = []
 
@@ -211,7 +213,7 @@ class TestAfterToolCall:
         assert seen == ["c5"]
         assert [r.result == "done!" for r in results] == [False, False, False, False, True]
 
-    async def test_one_after_the_other(self) -> None:
+    async def test_each_hook_gets_the_previous_ones_result(self) -> None:
         """Part 2: each hook gets the result as changed by the previous one."""
 
         def adding(word: str) -> Hooks:
@@ -220,7 +222,7 @@ class TestAfterToolCall:
         w = await turn([adding("one"), Hooks(), adding("two")])
         assert 'result c1 ok "noted x one two"' in w.seen
 
-    async def test_own_copy(self) -> None:
+    async def test_changes_to_the_output_have_no_effect(self) -> None:
         """Part 2, A-47: changes that a hook makes to the given output have no effect."""
 
         @tool(name="note")
@@ -244,7 +246,7 @@ class TestAfterToolCall:
         assert "looked over: " in result(w).result
         assert not any("noted" in line for line in [*w.seen, *await w.stored()])
 
-    async def test_aborted_meanwhile(self) -> None:
+    async def test_abort_does_not_wait_for_a_hook(self) -> None:
         """Part 2, A-94: an abort does not wait for a hook, and the unchecked result is discarded."""
         asked = asyncio.Event()
 
@@ -261,7 +263,7 @@ class TestAfterToolCall:
         expected = 'result c1 err "The run was aborted before the call\'s result was looked over"'
         assert w.seen[-2:] == [expected, 'turn_end("")']
 
-    async def test_aborted_before(self) -> None:
+    async def test_stopped_tools_result_is_not_checked(self) -> None:
         """Part 2, A-94: a stopped tool's result says so, and no hook checks it."""
 
         @tool(name="note")

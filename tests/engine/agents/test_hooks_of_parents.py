@@ -90,20 +90,20 @@ class TestBefore:
         assert inner[4].startswith("settle s/helper-")
 
     @pytest.mark.parametrize("own", [(), Hooks(before_tool_call=lambda e: Allow())])
-    async def test_the_outer_denies(self, own: object) -> None:
+    async def test_outer_hook_can_deny(self, own: object) -> None:
         """Section 9: a call that the outer hook denies does not run, whatever the subagent's own says."""
         family = Family(Hooks(before_tool_call=only("note", Deny(reason="not here"))), own)
         await family.work()
         assert (family.ran, family.read) == ([], "not here")
 
-    async def test_the_outer_has_not_the_only_say(self) -> None:
+    async def test_subagents_hook_can_deny_too(self) -> None:
         """Section 9: a call that the outer hook allows can still be denied by the subagent's own."""
         own = Hooks(before_tool_call=lambda e: Deny(reason="not with me"))
         family = Family(Hooks(before_tool_call=only("note", Allow())), own)
         await family.work()
         assert (family.ran, family.read) == ([], "not with me")
 
-    async def test_changed_arguments(self) -> None:
+    async def test_inner_hook_gets_the_outer_hooks_arguments(self) -> None:
         """Section 9: the inner hook and the gate get the outer hook's arguments."""
         gate, seen = Log(), []
         outer = Hooks(before_tool_call=only("note", Override(args={"text": "y"})))
@@ -113,7 +113,7 @@ class TestBefore:
         assert (family.ran, seen) == (["y"], [{"text": "y"}])
         assert gate.inputs[1:] == [{"text": "x"}, {"text": "y"}]
 
-    async def test_both_change(self) -> None:
+    async def test_subagents_change_comes_last(self) -> None:
         """Section 9: the subagent's own change comes last, and the gate decides about it."""
         outer = Hooks(before_tool_call=only("note", Override(args={"text": "y"})))
         own = Hooks(before_tool_call=lambda e: Override(args={"text": e.args["text"] + "z"}))
@@ -122,7 +122,7 @@ class TestBefore:
         await family.work()
         assert (family.ran, family.read) == ([], "not now")
 
-    async def test_wrong_arguments(self) -> None:
+    async def test_invalid_arguments_deny_before_own_hook(self) -> None:
         """A-46: invalid arguments deny before the subagent's own hook is called."""
         seen: list[object] = []
         outer = Hooks(before_tool_call=only("note", Override(args={"wrong": 1})))
@@ -131,14 +131,14 @@ class TestBefore:
         assert family.read.startswith("Invalid arguments for note: ")
         assert (family.ran, seen) == ([], [])
 
-    async def test_what_is_no_decision_denies(self) -> None:
+    async def test_value_that_is_no_decision_denies(self) -> None:
         """A-44: an outer hook's answer that is not a decision denies."""
         family = Family(Hooks(before_tool_call=only("note", True)))
         await family.work()
         assert family.ran == []
         assert "a before_tool_call hook must return None" in family.read
 
-    async def test_one_that_raises(self) -> None:
+    async def test_raising_hook_ends_the_calling_run(self) -> None:
         """A-32: the hook's error ends the run that made the call; the parent's task fails."""
 
         def broken(event: ToolCallEvent) -> None:
@@ -151,7 +151,7 @@ class TestBefore:
         [task] = family.results
         assert (task.is_error, task.result) == (True, "guard broke")
 
-    async def test_whose_call_it_is(self) -> None:
+    async def test_hook_gets_the_calling_sessions_id(self) -> None:
         """Section 9: a hook gets the id of the session that makes the call."""
         seen: list[str] = []
         finished: list[FinishedCall] = []
@@ -163,7 +163,7 @@ class TestBefore:
         assert seen[1].startswith("s/helper-")
         assert [call.session_id for call in finished] == [seen[1], "s"]
 
-    async def test_of_every_level(self) -> None:
+    async def test_hooks_apply_to_all_levels(self) -> None:
         """Section 9: hooks apply to all levels of subagents, the outermost first."""
         order: list[str] = []
         ran: list[str] = []
@@ -191,7 +191,7 @@ class TestBefore:
         await (await top.create_session()).prompt("go")
         assert (order, ran) == (["top", "mid", "low"], ["x"])
 
-    async def test_the_subagent_alone(self) -> None:
+    async def test_agent_run_on_its_own_has_only_its_hooks(self) -> None:
         """Section 9: run on its own, the same agent has only its own hooks."""
         family = Family(Hooks(before_tool_call=only("note", Deny(reason="no"))))
         await family.work()
@@ -231,7 +231,7 @@ class TestModelCalls:
         assert (await family.boss.store.load(child))[0].text == "Do it"
         assert session.messages[0].text == "go"
 
-    async def test_only_messages(self) -> None:
+    async def test_outer_prompt_and_tools_apply_to_own_agent_only(self) -> None:
         """Section 9: system prompt and tools of the outer hook apply only to its own agent."""
         hooks = Hooks(
             before_model_call=lambda r: ModelCall(system_prompt="Be the boss.", tools=["task_helper"])
@@ -245,7 +245,7 @@ class TestModelCalls:
         assert {r.system_prompt for r in session.model.requests} == {"Be the boss."}
 
     @pytest.mark.parametrize("answer", [RuntimeError("guard broke"), "nonsense"])
-    async def test_one_that_fails(self, answer: object) -> None:
+    async def test_failing_outer_hook_sends_nothing(self, answer: object) -> None:
         """A-32: if an outer hook fails, the request is not sent."""
 
         def broken(request: ModelRequest) -> object:
@@ -262,7 +262,7 @@ class TestModelCalls:
         assert task.is_error
         assert "guard broke" in task.result or "must return None or a ModelCall" in task.result
 
-    async def test_summaries(self) -> None:
+    async def test_summary_request_passes_the_outer_hook(self) -> None:
         """Section 9: the request for a subagent's summary also passes the outer hook."""
 
         def mask(request: ModelRequest) -> ModelCall:
@@ -282,7 +282,7 @@ class TestModelCalls:
         assert "*yz" in request.messages[0].text
         assert "xyz" not in request.messages[0].text
 
-    async def test_of_every_level(self) -> None:
+    async def test_hook_gets_requests_of_all_lower_levels(self) -> None:
         """Section 9: a hook gets the requests of all agents below its own, and of no others."""
         asked: list[tuple[str, int]] = []
 
@@ -313,7 +313,7 @@ class TestModelCalls:
 
 
 class TestStops:
-    async def test_own_turns_alone(self) -> None:
+    async def test_before_stop_is_not_called_for_subagents(self) -> None:
         """Section 9: a parent's `before_stop` hook is not called for its subagent's turns."""
         asked: list[str] = []
         own: list[str] = []
@@ -340,7 +340,7 @@ class TestAfter:
         assert family.read == "redacted, read"
         assert ("noted x", False) in [(text, error) for _, error, text, _ in gate.settled]
 
-    async def test_one_that_raises(self) -> None:
+    async def test_unchecked_result_is_not_passed_on(self) -> None:
         """A-32: a result that the outer hook could not check is not passed to the subagent."""
 
         def broken(call: FinishedCall) -> ToolOutput:

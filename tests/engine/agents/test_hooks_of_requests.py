@@ -39,7 +39,7 @@ def giving(*messages: object) -> Hooks:
 
 
 class TestMessages:
-    async def test_of_one_request_only(self) -> None:
+    async def test_changed_messages_apply_to_one_request(self) -> None:
         """Section 9, transformContext: the model gets the hook's messages, and nothing else changes."""
 
         def redacted(request: ModelRequest) -> ModelCall:
@@ -58,14 +58,14 @@ class TestMessages:
         assert await w.stored() == kept
         assert transcript(w.session.messages) == kept
 
-    async def test_none_leaves_them(self) -> None:
+    async def test_other_changes_leave_messages_unchanged(self) -> None:
         """Section 9: a hook that changes something else leaves the messages unchanged."""
         hooks = Hooks(before_model_call=lambda request: ModelCall(system_prompt="Be brief."))
         w = await watched(T("a"), hooks=hooks)
         await w.say("go")
         assert w.prompt(1) == ['user "go"']
 
-    async def test_the_next_hook_sees_them(self) -> None:
+    async def test_next_hook_gets_the_changed_messages(self) -> None:
         """Section 9: each hook gets the messages as changed by the previous one."""
         seen: list[tuple[Message, ...]] = []
         hooks = [giving(SAID, ASKED, TOLD), Hooks(before_model_call=lambda r: seen.append(r.messages))]
@@ -73,7 +73,7 @@ class TestMessages:
         await w.say("hello")
         assert seen == [(SAID, ASKED, TOLD)]
 
-    async def test_ids_of_calls_that_were_added(self) -> None:
+    async def test_new_ids_differ_from_added_calls(self) -> None:
         """Section 9: a reply's call gets an id different from those of calls that a hook added."""
         w = await watched(CALL, T("ok"), tools=[noted([])], hooks=giving(SAID, ASKED, TOLD))
         assert 'result c1-2 ok "noted x"' in await w.say("go")
@@ -92,7 +92,9 @@ class TestMessages:
             ([ASKED, TOLD, SAID, TOLD], "message 4 is a result of call 'c1'"),
         ],
     )
-    async def test_results_stay_with_their_calls(self, messages: list[Message], problem: str) -> None:
+    async def test_unacceptable_messages_fail_the_run(
+        self, messages: list[Message], problem: str
+    ) -> None:
         """Section 9: messages that no provider accepts fail the run before the model is called."""
         w = await watched(T("never"), hooks=giving(*messages))
         w.session.send("go")
@@ -102,7 +104,7 @@ class TestMessages:
         assert w.model.requests == []
         assert await w.stored() == ['user "go"']
 
-    async def test_what_is_no_message(self) -> None:
+    async def test_value_that_is_no_message_fails_the_run(self) -> None:
         """A-44: values other than messages fail the run, and the error names the hook."""
         w = await watched(T("never"), hooks=giving({"role": "user", "content": "go"}))
         w.session.send("go")
@@ -131,7 +133,7 @@ class TestMessages:
             max_size=8,
         )
     )
-    def test_law(self, messages: list[Message]) -> None:
+    def test_accepted_exactly_if_every_call_is_answered(self, messages: list[Message]) -> None:
         """Section 9: messages are accepted exactly if every call is answered right after it."""
         request = ModelRequest((SAID,))
         try:
@@ -160,7 +162,7 @@ def in_order(messages: list[Message]) -> list[Message]:
 
 
 class TestSummary:
-    async def test_passes_the_hooks(self) -> None:
+    async def test_summary_request_passes_the_hooks(self) -> None:
         """Section 9: a redacting hook gets the request for a summary and can tell its purpose."""
         purposes: list[str] = []
 
@@ -180,7 +182,7 @@ class TestSummary:
         assert "s3cret" not in asked.text
         assert w.model.requests[1].purpose == "summary"
 
-    async def test_tools_mean_nothing(self) -> None:
+    async def test_named_tools_do_not_prevent_a_summary(self) -> None:
         """Section 9: a hook that always names tools does not prevent a summary."""
         hooks = Hooks(before_model_call=lambda request: ModelCall(tools=["note"]))
         w = await watched(T("a"), T("S"), tools=[noted([])], hooks=hooks)
@@ -188,7 +190,7 @@ class TestSummary:
         assert await w.session.compact(0) == SummaryMessage(text="S", kept=0)
         assert w.model.requests[1].tools == ()
 
-    async def test_a_hook_that_raises(self) -> None:
+    async def test_raising_hook_sends_nothing(self) -> None:
         """Section 9, A-32: if its hook raises, nothing is sent and nothing changes."""
         hooks = Hooks(before_model_call=lambda r: raises() if r.purpose == "summary" else None)
         w = await watched(T("a"), T("never"), T("b"), hooks=hooks)
@@ -199,7 +201,7 @@ class TestSummary:
         assert await w.stored() == ['user "go"', 'assistant "a"']
         assert w.session.status == "idle"
 
-    async def test_aborted_meanwhile(self) -> None:
+    async def test_abort_does_not_wait_for_a_hook(self) -> None:
         """Section 9, A-95: an abort does not wait for a hook, and the model is not called."""
         asked = asyncio.Event()
 
@@ -217,7 +219,7 @@ class TestSummary:
             await compacting
         assert len(w.model.requests) == 1
 
-    async def test_a_turns_request_says_so(self) -> None:
+    async def test_request_of_a_turn_has_purpose_turn(self) -> None:
         """Section 9: every step of a turn has the purpose `turn`."""
         w = await watched(C(note={}), T("ok"), tools=[noted([])])
         await w.say("go")

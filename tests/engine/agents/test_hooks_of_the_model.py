@@ -14,7 +14,7 @@ from .script import noted, until, watched
 
 
 class TestBeforeModelCall:
-    async def test_change(self) -> None:
+    async def test_hook_can_change_prompt_and_tools(self) -> None:
         """Part 2: a hook can change system prompt and tools of one call."""
         numbers: list[int] = []
 
@@ -38,7 +38,7 @@ class TestBeforeModelCall:
         assert (second.system_prompt, [t.name for t in second.tools]) == ("Be kind.", ["one", "two"])
         assert numbers == [1, 3]
 
-    async def test_tool_that_is_left_out(self) -> None:
+    async def test_omitted_tool_cannot_be_called(self) -> None:
         """Part 2: a tool that was left out of a call cannot be called in its reply; no gate is asked."""
         ran: list[str] = []
         gate = Log()
@@ -52,7 +52,7 @@ class TestBeforeModelCall:
         assert 'result c1 err "Tool not found: note"' in await w.say("go")
         assert (ran, gate.happened) == ([], [])
 
-    async def test_own_copy(self) -> None:
+    async def test_changes_to_the_request_have_no_effect(self) -> None:
         """Part 2, A-12: changes that a hook makes to the given request have no effect."""
 
         def hook(request: ModelRequest) -> None:
@@ -78,7 +78,7 @@ class TestBeforeModelCall:
         assert (w.model.requests, ran) == ([], [])
         assert w.seen[0] == 'user "go"'
 
-    async def test_aborted_meanwhile(self) -> None:
+    async def test_abort_does_not_wait_for_a_hook(self) -> None:
         """Part 2, A-95: an abort does not wait for a hook, and the model is not called."""
         asked = asyncio.Event()
 
@@ -96,7 +96,7 @@ class TestBeforeModelCall:
 
 
 class TestBeforeStop:
-    async def test_goes_on(self) -> None:
+    async def test_returned_text_continues_the_run(self) -> None:
         """Part 2: a returned text continues the same run like a queued message."""
         heard: list[str] = []
 
@@ -111,7 +111,7 @@ class TestBeforeStop:
         assert await w.stored() == [*w.prompt(2), 'assistant "Sure"']
         assert [s for s in w.seen if s.startswith("turn_end")] == ['turn_end("Sure")']
 
-    async def test_never_for_ever(self) -> None:
+    async def test_endless_continuation_ends_with_the_steps(self) -> None:
         """Part 2, A-62: a hook that always continues ends with the steps, and is not called in vain."""
         heard: list[str] = []
 
@@ -126,7 +126,7 @@ class TestBeforeStop:
         assert w.session.undelivered == ()
         assert len(w.model.requests) == 3
 
-    async def test_people_come_first(self) -> None:
+    async def test_not_called_while_a_message_waits(self) -> None:
         """Part 2, A-79: the hook is not called while a message waits."""
         heard: list[str] = []
         w = await watched(T("A"), T("B"), hooks=Hooks(before_stop=heard.append))
@@ -135,7 +135,7 @@ class TestBeforeStop:
         await w.session.wait_for_idle()
         assert heard == ["B"]
 
-    async def test_not_after_calls(self) -> None:
+    async def test_not_called_after_a_reply_with_calls(self) -> None:
         """Part 2: a reply with calls does not stop the run, so the hook is not called."""
         heard: list[str] = []
         await turn(Hooks(before_stop=heard.append))
@@ -153,7 +153,7 @@ class TestBeforeStop:
             await w.session.wait_for_idle()
         assert await w.stored() == ['user "go"', 'assistant "Done"']
 
-    async def test_aborted_meanwhile(self) -> None:
+    async def test_abort_does_not_wait_for_a_hook(self) -> None:
         """Part 2: an abort does not wait for a hook, and its text is discarded."""
         asked = asyncio.Event()
 
@@ -169,7 +169,7 @@ class TestBeforeStop:
         await w.session.wait_for_idle()
         assert (w.turn_end.stop_reason, w.turn_end.undelivered) == ("aborted", ())
 
-    async def test_message_meanwhile(self) -> None:
+    async def test_message_during_the_hook_comes_first(self) -> None:
         """Part 2, A-81: a message that arrives during the hook comes first, and none is lost."""
         asked, answer = asyncio.Event(), asyncio.Event()
 
@@ -191,12 +191,12 @@ class TestBeforeStop:
 
 
 class TestMaking:
-    def test_what_are_no_hooks(self) -> None:
+    def test_value_that_is_no_hooks_is_refused(self) -> None:
         """Part 2: an agent refuses a value that is not `Hooks`."""
         with pytest.raises(TypeError, match="hooks are Hooks, not dict"):
             Agent(ScriptedModel([]), hooks=[{"before_stop": print}])
 
-    async def test_shared_by_sessions(self) -> None:
+    async def test_hooks_apply_to_every_session(self) -> None:
         """Part 2: an agent's hooks apply to each of its sessions."""
         heard: list[str] = []
         agent = Agent(ScriptedModel([T("A"), T("B")]), hooks=Hooks(before_stop=heard.append))
@@ -204,7 +204,7 @@ class TestMaking:
         await (await agent.create_session()).prompt("2")
         assert heard == ["A", "B"]
 
-    async def test_cancelled_from_within(self) -> None:
+    async def test_self_raised_cancellation_fails_the_run(self) -> None:
         """Part 2, A-32: a hook that raises a cancellation fails the run instead of aborting it."""
 
         def hook(request: ModelRequest) -> None:

@@ -27,7 +27,7 @@ class TestReturnedFailures:
             (ToolOutput("Error: as read from a file"), False),
         ],
     )
-    async def test_of_common_shapes(self, value: object, failed: bool) -> None:
+    async def test_common_shapes_are_failures(self, value: object, failed: bool) -> None:
         """G-71: a function tool's value of such a shape is a failure; a `ToolOutput` states it itself."""
 
         @tool
@@ -42,7 +42,7 @@ class TestReturnedFailures:
         assert (await one.execute({}, CONTEXT)).is_error is failed
         assert (await two.execute({}, CONTEXT)).is_error is failed
 
-    async def test_classified_by_the_author(self) -> None:
+    async def test_is_error_replaces_the_check_of_shapes(self) -> None:
         """G-71: `is_error` replaces the check of shapes; if it raises, the call counts as failed."""
 
         @tool(is_error=lambda name, value: value == f"{name}: bad")

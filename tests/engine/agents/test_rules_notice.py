@@ -60,7 +60,7 @@ async def finished(hub: Hub, agent: Agent) -> str:
 
 
 class TestHosted:
-    async def test_told_once(self, hub: Hub) -> None:
+    async def test_prompt_has_rules_and_changes_follow(self, hub: Hub) -> None:
         """G-73: the system prompt ends with the rules and stays; changes come before the next call."""
         agent, model = scripted(C(note={}), T("one"), T("two"))
         session = await finished(hub, agent)
@@ -71,7 +71,7 @@ class TestHosted:
         assert texts(model, 1) == ["go", "", "noted", CHANGED]
         assert texts(model, 2) == ["go", "", "noted", CHANGED, "one", "more"]
 
-    async def test_exact_when_resumed(self, hub: Hub) -> None:
+    async def test_resumed_model_reads_the_same(self, hub: Hub) -> None:
         """G-73, A-77: a resumed session's model reads the same as the live one's, in the same prompt."""
         session = await finished(hub, scripted(C(note={}), T("one"))[0])
         await hub.close_session(session, by="ann")
@@ -85,7 +85,7 @@ class TestHosted:
         told = [body.rules for body in bodies if isinstance(body, SessionOpened | SessionResumed)]
         assert told == [tuple(line[2:] for line in FIRST.splitlines()[1:]), None]
 
-    async def test_exact_in_a_branch(self, hub: Hub) -> None:
+    async def test_branch_keeps_prompt_and_adds_differences(self, hub: Hub) -> None:
         """G-73: a branch keeps the prompt, and differences are added at its own beginning."""
         session = await finished(hub, scripted(C(note={}), T("one"))[0])
         events = await hub.recorded(session)
@@ -98,13 +98,13 @@ class TestHosted:
         new = "Rules for tool calls changed:\n- Now: dd is always blocked."
         assert texts(model, 0) == ["go", "", "noted", CHANGED, "one", "more", new]
 
-    async def test_exported(self, hub: Hub) -> None:
+    async def test_exported_messages_have_the_changes(self, hub: Hub) -> None:
         """G-73: the exported messages have the changes where the model read them."""
         session = await finished(hub, scripted(C(note={}), T("one"))[0])
         log = message_log(await hub.recorded(session))
         assert {"role": "user", "content": CHANGED} in log
 
-    async def test_subagents(self, hub: Hub) -> None:
+    async def test_subagent_gets_its_parents_rules(self, hub: Hub) -> None:
         """G-73: a subagent gets the rules of its parent session, and their changes."""
         child = ScriptedModel([C(note={}), T("done")])
         helper = Agent(child, name="helper", tools=[note])
@@ -113,14 +113,14 @@ class TestHosted:
         assert [request.system_prompt for request in child.requests] == [FIRST] * 2
         assert texts(child, 1)[-1] == texts(parent, 1)[-1] == CHANGED
 
-    async def test_off(self, hub: Hub) -> None:
+    async def test_no_rules_with_tell_rules_off(self, hub: Hub) -> None:
         """G-73: with `tell_rules` off the model gets no rules."""
         agent, model = scripted(C(note={}), T("one"), tell_rules=False)
         await finished(hub, agent)
         assert [request.system_prompt for request in model.requests] == ["Be brief."] * 2
         assert texts(model, 1) == ["go", "", "noted"]
 
-    async def test_shadow(self, hub: Hub) -> None:
+    async def test_no_rules_in_shadow_mode(self, hub: Hub) -> None:
         """G-73: in shadow mode no rule is enforced, so none is given until enforce mode."""
         agent, model = scripted(T("one"), T("two"))
         session = await hub.open_session(agent, SessionConfig(REGISTRY, mode="shadow"))
@@ -132,7 +132,7 @@ class TestHosted:
         assert model.requests[1].system_prompt == "Be brief."
         assert "- Now: rm is always blocked." in texts(model, 1)[-1]
 
-    async def test_compacted(self, hub: Hub) -> None:
+    async def test_changes_are_repeated_after_compaction(self, hub: Hub) -> None:
         """G-73: changes that a summary replaces are given again, as one message."""
         agent, model = scripted(C(note={}), C(note={}), T("one"), T("summed up"), T("two"))
         session = await finished(hub, agent)
@@ -146,7 +146,7 @@ class TestHosted:
 
 
 class TestWithoutAHub:
-    async def test_resumed_from_a_store(self, tmp_path: Path) -> None:
+    async def test_store_keeps_the_changes(self, tmp_path: Path) -> None:
         """G-73: a store keeps the changes that were given, and the prompt follows from them."""
         nets = list(REGISTRY.values())
         store = JsonlSessionStore(tmp_path)
@@ -163,7 +163,7 @@ class TestWithoutAHub:
             f"Be brief.\n\n{FIRST}".splitlines()
         )
 
-    async def test_gate_that_fails(self, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_failing_description_is_logged(self, caplog: pytest.LogCaptureFixture) -> None:
         """G-73: if a gate cannot describe its rules, this is logged and the session continues."""
 
         class Speechless:
@@ -179,7 +179,7 @@ class TestWithoutAHub:
 
 
 class TestChanges:
-    def test_as_one(self) -> None:
+    def test_reverted_changes_cancel_out(self) -> None:
         """G-73: reverted changes cancel out, and the first rules follow from the last ones."""
         there = AssistantMessage(rules=RulesChange(added=("a", "c"), removed=("b",)))
         back = AssistantMessage(rules=RulesChange(added=("b",), removed=("a",)))

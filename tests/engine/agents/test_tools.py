@@ -83,7 +83,7 @@ class TestFromFunction:
         with pytest.raises(ToolInputError, match=r"Invalid arguments for greet: name: .*; extra: "):
             await greet.execute({"name": 5, "extra": 1}, CTX)
 
-    def test_annotation_nobody_knows(self) -> None:
+    def test_unresolvable_annotation_is_named(self) -> None:
         """The error names a type that cannot be resolved, with a remedy."""
 
         class Local(BaseModel):
@@ -146,7 +146,7 @@ class TestPlainObject:
         w = await watched(C(c1=("plain", {"b": 2})), T("ok"), tools=[Plain()])
         assert 'result c1 err "Invalid arguments for plain: a: Field required"' in await w.say("go")
 
-    async def test_check_that_breaks(self) -> None:
+    async def test_failing_validation_refuses_the_call(self) -> None:
         """A validation that raises any exception refuses the call."""
 
         class Broken(Plain):

@@ -45,7 +45,7 @@ def result(w: Watched) -> ToolResultEvent:
 
 
 class TestYielded:
-    async def test_each_is_told_and_the_last_is_the_result(self) -> None:
+    async def test_texts_are_reported_and_the_last_is_the_result(self) -> None:
         """Part 2: each text is reported while the tool runs; the model reads only the last one."""
         heard = asyncio.Event()
 
@@ -91,7 +91,7 @@ class TestYielded:
         w = await called(work)
         assert (told(w), result(w).result) == ("", '{"whole":2}')
 
-    async def test_nothing(self) -> None:
+    async def test_generator_that_yields_nothing(self) -> None:
         """Part 2: a tool that yields nothing has an empty result."""
 
         @tool
@@ -126,7 +126,7 @@ class TestYielded:
         w = await called(define_tool("work", "Work.", Input, execute))
         assert (told(w), result(w).result) == ("onex", "x")
 
-    async def test_tool_by_hand(self) -> None:
+    async def test_execute_of_a_plain_object_can_yield(self) -> None:
         """Part 2, A-129: the `execute` of any object can be a generator."""
 
         class Work:
@@ -141,7 +141,7 @@ class TestYielded:
         w = await called(Work())
         assert (told(w), result(w).result) == ("onetwo", "two")
 
-    async def test_the_gate_hears_the_result(self) -> None:
+    async def test_gate_settles_the_call_once(self) -> None:
         """Part 2: the gate settles the call once, after the last value."""
         gate = Log()
 
@@ -158,7 +158,7 @@ class TestYielded:
 
 
 class TestFailing:
-    async def test_raises(self) -> None:
+    async def test_exception_is_the_calls_error(self) -> None:
         """A-57: an exception in a generator is the call's error; earlier progress stays reported."""
 
         @tool
@@ -170,7 +170,7 @@ class TestFailing:
         w = await called(work)
         assert (result(w).result, result(w).is_error, told(w)) == ("kaboom", True, "one")
 
-    async def test_aborted(self) -> None:
+    async def test_abort_ends_the_generator(self) -> None:
         """A-94: an abort ends the generator where it waits, and its clean-up runs."""
         steps: list[str] = []
 
@@ -193,7 +193,7 @@ class TestFailing:
         assert shown(result(w)) == 'result c1 err "The operation was aborted"'
         assert w.turn_end.stop_reason == "aborted"
 
-    async def test_that_will_not_be_told(self) -> None:
+    async def test_generator_is_closed_if_the_reader_raises(self) -> None:
         """Part 2: a generator is closed if the reader of its progress raises."""
         closed: list[bool] = []
 
@@ -223,7 +223,7 @@ class TestFailing:
 
 
 class TestSeen:
-    async def test_conversation(self) -> None:
+    async def test_tool_can_read_the_conversation(self) -> None:
         """Part 2: a tool can read the conversation up to this step's calls, but not change it."""
         got: list[ToolContext] = []
 
@@ -244,7 +244,7 @@ class TestSeen:
         assert w.session.messages[3].tool_calls[0].args == {}
         assert ctx.session_id == w.session.id
 
-    async def test_costs_nothing_unasked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_conversation_is_not_copied_unless_read(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Part 2: the conversation is not copied for a tool that does not read it."""
         looks: list[int] = []
 

@@ -53,7 +53,7 @@ class TestBeforeAnything:
 
 
 class TestWhileTheModelSpeaks:
-    async def test_complete_call(self) -> None:
+    async def test_complete_call_of_a_cut_reply_is_dropped(self) -> None:
         """A-95: if a reply is cut short, a call that is already complete is dropped as well."""
 
         class Stuck:
@@ -101,7 +101,7 @@ class TestBetweenReplyAndTools:
 
 
 class TestClosingTheLoop:
-    async def test_kills_what_runs(self, tmp_path: Path) -> None:
+    async def test_ends_running_tools(self, tmp_path: Path) -> None:
         """A-97: closing the generator in the middle of a step ends its running tools."""
         command = "echo $$ > pid; echo started; exec sleep 1000"
         config = LoopConfig(
@@ -118,7 +118,7 @@ class TestClosingTheLoop:
         await events.aclose()
         await until(lambda: not alive(pid))
 
-    async def test_leaves_the_model(self) -> None:
+    async def test_closes_the_models_stream(self) -> None:
         """A-97: closing the generator in the middle of a reply closes the model's stream."""
         left = asyncio.Event()
 

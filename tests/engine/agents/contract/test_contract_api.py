@@ -134,7 +134,7 @@ class TestEvents:
     )
 
     @pytest.mark.parametrize("event", EXAMPLES, ids=lambda event: event.type)
-    def test_told_apart(self, event: Event) -> None:
+    def test_event_is_parsed_by_its_type(self, event: Event) -> None:
         """§10: an event has its type, which is the listeners' event name, and is parsed by it."""
         assert event.type in get_args(EventName)
         reading: TypeAdapter[Event] = TypeAdapter(Event)
@@ -180,7 +180,7 @@ class TestListener:
             (None, 'result c1 ok "noted x"'),
         ],
     )
-    async def test_gate_is_one(self, answer: object, shown: str) -> None:
+    async def test_async_listener_decides_calls(self, answer: object, shown: str) -> None:
         """§10: an async listener of calls decides with decision classes or plain dictionaries."""
         w = await watched(C(c1=("note", {"text": "x"})), T("ok"), tools=[noted([])])
 
@@ -192,7 +192,7 @@ class TestListener:
 
 
 class TestTool:
-    async def test_of_a_function(self) -> None:
+    async def test_tool_made_from_a_function(self) -> None:
         """§10: name, description and schema come from the function, without the context parameter."""
 
         @tool(needs_approval=True)
@@ -209,7 +209,7 @@ class TestTool:
 
 
 class TestSession:
-    async def test_closes_itself(self) -> None:
+    async def test_async_with_closes_the_session(self) -> None:
         """§10: `async with` closes a session; its status, messages and usage can still be read."""
         agent = Agent(ScriptedModel([T("x")]))
         async with await agent.create_session("s") as session:

@@ -67,7 +67,7 @@ async def put(items: list[str]) -> str:
 
 
 class TestAnswers:
-    async def test_override_of_the_example(self) -> None:
+    async def test_overriding_arguments_run(self) -> None:
         """A-40: the overriding arguments run, and the model reads their result."""
         w = await watched(C(c1=("bash", {"command": "echo hi"})), T("ok"))
         w.session.on("tool_call", lambda e: {"args": {"command": "echo overridden"}})
@@ -90,7 +90,7 @@ class TestAnswers:
             (Allow(), "noted model"),
         ],
     )
-    async def test_first_that_lets_it_run_decides(self, first: object, result: str) -> None:
+    async def test_first_listener_that_allows_decides(self, first: object, result: str) -> None:
         """A-41: after an override or an explicit allow, later listeners are not called."""
         asked: list[str] = []
         w = await watched(C(c1=("note", {"text": "model"})), T("ok"), tools=[noted([])])
@@ -104,7 +104,7 @@ class TestAnswers:
         assert f'result c1 ok "{result}"' in await w.say("go")
         assert asked == []
 
-    async def test_decided_again_for_the_next_call(self) -> None:
+    async def test_skipped_listener_is_called_for_next_call(self) -> None:
         """A-41: a listener that was skipped for one call is called for the next."""
         asked: list[str] = []
         w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted([])])
@@ -114,7 +114,7 @@ class TestAnswers:
         assert asked == ["c2"]
 
     @pytest.mark.parametrize("answer", [True, False, 0, "", {}, [], "yes", {"allow": True}, Deny, 3.5])
-    async def test_anything_else_in_the_raw_loop(self, answer: object) -> None:
+    async def test_other_value_denies_in_the_raw_loop(self, answer: object) -> None:
         """A-44: in the raw loop, a sent value that is not a decision denies, even a falsy one."""
         ran: list[str] = []
         model = ScriptedModel([C(c1=("note", {})), T("ok")])
@@ -125,7 +125,7 @@ class TestAnswers:
         assert result.startswith('result c1 err "')
         assert ran == []
 
-    async def test_listener_that_gives_a_listener(self) -> None:
+    async def test_coroutine_as_result_denies(self) -> None:
         """A-44: an async listener's coroutine is awaited once; a second coroutine as result denies."""
 
         async def inner() -> None:
@@ -169,7 +169,7 @@ class TestAnswers:
 
 
 class TestArguments:
-    async def test_of_the_raw_loop(self) -> None:
+    async def test_raw_loop_gets_a_copy(self) -> None:
         """A-47: the driver of the raw loop also gets a copy of the arguments."""
         model = ScriptedModel([C(c1=("put", {"items": ["model"]})), T("ok")])
 
@@ -182,7 +182,7 @@ class TestArguments:
         assert results(events) == ['result c1 ok "put model"']
         assert model.requests[1].messages[1].tool_calls[0].args == {"items": ["model"]}
 
-    async def test_of_the_next_listener(self) -> None:
+    async def test_nested_changes_are_not_seen_by_others(self) -> None:
         """A-47: changes that a listener makes to nested arguments are not seen by others."""
         w = await watched(C(c1=("bash", {"command": "echo hi"})), T("ok"))
         seen: list[object] = []
@@ -198,7 +198,7 @@ class TestArguments:
         assert seen == [({"command": "echo hi"}, {"command": "echo hi"})] * 3
 
     @pytest.mark.parametrize("by_class", [True, False])
-    async def test_of_an_override_that_is_kept(self, by_class: bool) -> None:
+    async def test_later_changes_to_an_override_have_no_effect(self, by_class: bool) -> None:
         """A-47: later changes to a listener's overriding arguments have no effect."""
         items = ["approved"]
         w = await watched(C(c1=("put", {"items": []}), c2=("put", {"items": []})), T("ok"), tools=[put])
@@ -215,7 +215,7 @@ class TestArguments:
 
 
 class TestOrder:
-    async def test_refused_calls_wait_for_the_rest(self) -> None:
+    async def test_result_of_denied_call_waits_for_all_decisions(self) -> None:
         """A-50: the result of a call denied first comes after the decision on the last call."""
         w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted([])])
         w.session.on("tool_call", lambda e: {"deny": "no"} if e.call_id == "c1" else None)
@@ -226,7 +226,7 @@ class TestOrder:
             'result c2 ok "noted "',
         ]
 
-    async def test_place_among_calls_that_cannot_run(self) -> None:
+    async def test_calls_that_cannot_run_are_in_the_batch(self) -> None:
         """A-49, A-51: calls that cannot run are in the batch and count, although they are not decided."""
         w = await watched(
             C(c1=("nope", {}), c2=("note", {}), c3=("note", "{"), c4=("note", {})),
@@ -243,7 +243,7 @@ class TestOrder:
                 event.args,
             )
 
-    async def test_only_unknown_tools(self) -> None:
+    async def test_step_with_only_unknown_tools(self) -> None:
         """A-49: a step with only unknown tools is not decided, gets its results, and continues."""
         w = await watched(C(c1=("nope", {}), c2=("nada", {})), T("ok"))
         asked: list[object] = []
@@ -255,7 +255,7 @@ class TestOrder:
         ]
         assert asked == []
 
-    async def test_asked_after_the_answer(self) -> None:
+    async def test_second_call_waits_for_the_first_decision(self) -> None:
         """A-51: no listener or observer gets the second call while the first is undecided."""
         w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted([])])
         during: list[list[str]] = []
@@ -271,7 +271,7 @@ class TestOrder:
 
 
 class TestRawLoop:
-    async def test_what_is_sent_elsewhere_is_ignored(self) -> None:
+    async def test_denial_after_another_event_is_ignored(self) -> None:
         """A-52: a denial that is sent after any other event is ignored when the call comes."""
         model = ScriptedModel(
             [T("let me") + C(c1=("bash", {"command": "echo one; echo two"})), T("Done")]
@@ -316,7 +316,7 @@ class TestRawLoop:
             'result c3 err "three"',
         ]
 
-    async def test_runtime_is_not_touched_by_a_denied_call(self) -> None:
+    async def test_denied_call_does_not_reach_the_runtime(self) -> None:
         """A-40, A-58: in the raw loop as well, a denied call does not reach the runtime."""
         runtime = FakeRuntime()
         model = ScriptedModel([C(c1=("bash", {"command": "rm -rf /"})), T("ok")])

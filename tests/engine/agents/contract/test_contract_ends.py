@@ -42,7 +42,7 @@ class TestStopReason:
         assert 'result c1 ok "(no answer)"' in await w.say("go")
 
     @pytest.mark.parametrize("mode", ["steer", "queue"])
-    async def test_message_that_waits_after_the_last_text(self, mode: str) -> None:
+    async def test_message_waiting_when_steps_are_used_up(self, mode: str) -> None:
         """A-63: if the steps end a run while a message waits, the turn end says `max_steps`."""
         w = await watched(T("A"), T("B"), max_steps=1)
         w.session.on("text_delta", lambda e: w.session.send("S", mode=mode) if e.delta == "A" else None)
@@ -52,7 +52,7 @@ class TestStopReason:
 
 
 class TestCopies:
-    async def test_batch_of_the_raw_loop(self) -> None:
+    async def test_raw_loop_gets_a_copy_of_the_batch(self) -> None:
         """A-47, A-51: changes to a call's batch affect neither the run nor the history."""
         model = ScriptedModel([C(c1=("bash", {"command": "echo hi"})), T("ok")])
         config = LoopConfig(model=model, runtime=LocalRuntime(), tools={"bash": BashTool})
@@ -65,7 +65,7 @@ class TestCopies:
         assert results == ["hi\n"]
         assert model.requests[1].messages[1].tool_calls[0].args == {"command": "echo hi"}
 
-    async def test_metadata_of_a_result(self) -> None:
+    async def test_listener_gets_a_copy_of_the_metadata(self) -> None:
         """A-9: changes that a listener makes to a result's metadata are not seen by others."""
         w = await watched(C(c1=("bash", {"command": "exit 3"})), T("x"))
         stream = w.session.events()
@@ -81,7 +81,7 @@ class TestListenerThatIsCancelled:
     @pytest.mark.parametrize(
         "name", ["status", "turn_start", "message", "text_delta", "step", "tool_result", "turn_end"]
     )
-    async def test_from_within(self, name: str) -> None:
+    async def test_self_raised_cancellation_fails_the_run(self, name: str) -> None:
         """A-32: a listener that raises a cancellation without being cancelled fails the run."""
         w = await watched(T("a") + C(c1=("note", {})), T("b"), tools=[noted([])])
 
@@ -97,7 +97,7 @@ class TestListenerThatIsCancelled:
 
 
 class TestSeveralAtOnce:
-    async def test_stopped_before_they_are_said(self) -> None:
+    async def test_signal_set_stops_several_messages(self) -> None:
         """A-93, A-96: if the signal is set, none of several messages reaches the model."""
         w = await watched(T("never"), T("never"))
         signal = AbortSignal()

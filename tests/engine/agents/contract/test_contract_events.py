@@ -79,7 +79,7 @@ class TestExactExamples:
         assert w.turn_end.text == ""
         assert (await w.stored())[-1] == 'result c1 ok "(no output)"'
 
-    async def test_one_end_for_a_run_of_every_kind_of_message(self) -> None:
+    async def test_run_with_all_kinds_of_messages_has_one_turn_end(self) -> None:
         """A-26: a run with steering and queued messages has one turn end, after the last reply."""
         w = await watched(T("A"), T("B"), T("C"))
         w.session.send("1")
@@ -104,7 +104,7 @@ class TestStep:
             ({"prompt_tokens": None, "completion_tokens": None}, Usage()),
         ],
     )
-    def test_counts_that_are_missing(self, counts: dict[str, int | None], usage: Usage) -> None:
+    def test_missing_token_counts_are_zero(self, counts: dict[str, int | None], usage: Usage) -> None:
         """A-27: a count that a provider leaves out is 0, and the other one is kept."""
         text = {"choices": [{"delta": {"content": "x"}, "finish_reason": "stop"}]}
         assert finish_of(text, {"choices": [], "usage": counts}).usage == usage
@@ -120,14 +120,14 @@ class TestStep:
     @pytest.mark.parametrize(
         "reason", ["stop", "tool-calls", "length", "content-filter", "error", "other"]
     )
-    async def test_reason_is_told(self, reason: str) -> None:
+    async def test_step_has_its_reason(self, reason: str) -> None:
         """A-27: the step has every reason."""
         w = await watched(Reply(deltas=("x",), finish=reason))
         assert f"step({reason},10,5)" in await w.say("go")
 
 
 class TestStoredBeforeTold:
-    async def test_every_kind_of_message(self) -> None:
+    async def test_messages_are_stored_before_reported(self) -> None:
         """A-11: a message is reported only after even a slow store has it, and then at once."""
         happened: list[str] = []
 
@@ -192,7 +192,7 @@ class TestListening:
         await w.say("b")
         assert heard == ["text_delta", "step", "step"]
 
-    async def test_value_does_not_end_the_list(self) -> None:
+    async def test_returned_value_does_not_stop_later_listeners(self) -> None:
         """A-31: a returned value does not stop later listeners of any event but `tool_call`."""
         w = await watched(T("let me") + C(c1=("bash", {"command": "echo hi"})), T("ok"))
         heard: list[str] = []
@@ -204,7 +204,7 @@ class TestListening:
         assert heard == [e.type for e in w.events if e.type in REFERENCE and e.type != "tool_call"]
 
     @pytest.mark.parametrize("name", [n for n in REFERENCE if n != "tool_call"])
-    async def test_nothing_happens_meanwhile(self, name: str) -> None:
+    async def test_waiting_listener_blocks_later_events(self, name: str) -> None:
         """A-30: while a listener of any event waits, no later event is reported and nothing is stored."""
         w = await watched(T("let me") + C(c1=("bash", {"command": "echo hi"})), T("ok"))
         meanwhile: list[tuple[int, int]] = []
@@ -221,7 +221,7 @@ class TestListening:
         assert meanwhile
         assert set(meanwhile) == {(0, 0)}
 
-    async def test_calls_listeners_are_awaited_too(self) -> None:
+    async def test_listeners_of_calls_are_awaited(self) -> None:
         """A-30: listeners of a call are awaited one after another before its tool starts."""
         order: list[str] = []
         w = await watched(C(note={"text": "ran"}), T("ok"), tools=[noted(order)])
@@ -240,7 +240,7 @@ class TestListening:
 
 class TestListenerThatRaises:
     @pytest.mark.parametrize("name", REFERENCE)
-    async def test_of_every_event(self, name: str) -> None:
+    async def test_listener_of_any_event_ends_the_run(self, name: str) -> None:
         """A-32: the run ends with the exception as its only error, and every call has a result."""
         ran: list[str] = []
         w = await watched(
@@ -273,7 +273,7 @@ class TestListenerThatRaises:
             ]
         assert await w.stored() == transcript(w.session.messages)
 
-    async def test_error_listener(self) -> None:
+    async def test_waiters_get_the_runs_own_error(self) -> None:
         """A-33: all waiters get the run's own error, not the error listener's, and do not hang."""
         w = await watched(T("x"))
 

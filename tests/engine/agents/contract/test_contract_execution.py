@@ -26,7 +26,7 @@ from ..script import SKIPPED, Slow, noted, watched
 
 
 class TestResults:
-    async def test_every_kind_in_call_order(self) -> None:
+    async def test_all_kinds_of_results_in_call_order(self) -> None:
         """A-58, A-48: approved, denied, unknown and skipped calls have their results in call order."""
         ran: list[str] = []
         w = await watched(
@@ -61,7 +61,7 @@ class TestResults:
         ]
         assert ran == ["1"]
 
-    async def test_none_before_all_have_ended(self) -> None:
+    async def test_results_wait_for_the_slowest_tool(self) -> None:
         """A-56, A-58: even results of refused calls wait for the slowest tool of the step."""
         slow = Slow()
         w = await watched(C(c1=("nope", {}), c2=("slow", {})), T("ok"), tools=[slow.tool])
@@ -99,7 +99,7 @@ class TestResults:
             'result c2 ok "done"',
         ]
 
-    async def test_started_only_when_all_are_decided(self) -> None:
+    async def test_tools_start_after_all_decisions(self) -> None:
         """A-50, A-55: an approved tool does not start while a later call is undecided."""
         ran: list[str] = []
         w = await watched(
@@ -161,7 +161,7 @@ class TestLimits:
         with pytest.raises(DuplicateToolError, match=r'^Duplicate tool name: "note"'):
             Agent(ScriptedModel([]), tools=[noted([], "note"), BashTool, noted([], "note")])
 
-    async def test_exactly_two_steps(self) -> None:
+    async def test_order_of_exactly_two_steps(self) -> None:
         """A-62: the exact order of two steps without a third; there is no error, and waiting returns."""
         w = await watched(
             C(c1=("note", {})), C(c2=("note", {})), C(c3=("note", {})), tools=[noted([])], max_steps=2
@@ -180,7 +180,7 @@ class TestLimits:
         ]
         assert len(w.model.requests) == 2
 
-    async def test_follow_ups_do_not_count_anew(self) -> None:
+    async def test_steps_count_over_all_messages_of_a_run(self) -> None:
         """A-62, A-63: steps count over all messages of a run; a message beyond them gets a new run."""
         w = await watched(T("A"), T("B"), T("C"), send_mode="queue", max_steps=2)
         for text in ("1", "2", "3"):
@@ -204,7 +204,7 @@ class TestLimits:
         assert told == ["user", "assistant"] * 3
 
     @pytest.mark.parametrize("mode", ["steer", "queue"])
-    async def test_what_waits_when_the_steps_are_used_up(self, mode: str) -> None:
+    async def test_waiting_message_starts_next_run_at_step_limit(self, mode: str) -> None:
         """A-63: the run ends with `max_steps`, and a waiting message of either mode starts the next."""
         slow = Slow()
         w = await watched(C(c1=("slow", {})), T("heard you"), tools=[slow.tool], max_steps=1)
@@ -217,7 +217,7 @@ class TestLimits:
         assert [(e.stop_reason, e.undelivered) for e in ends] == [("max_steps", ()), ("completed", ())]
         assert w.prompt(2) == ['user "go"', 'assistant ""+c1', 'result c1 ok "done"', 'user "waits"']
 
-    async def test_steering_during_the_last_reply(self) -> None:
+    async def test_steering_in_last_reply_starts_next_run(self) -> None:
         """A-63: a steering message during the last allowed text reply gets its own run."""
         w = await watched(T("A"), T("B"), max_steps=1)
         w.session.on("text_delta", lambda e: w.session.steer("S") if e.delta == "A" else None)
@@ -228,7 +228,7 @@ class TestLimits:
             'turn_end("B")',
         ]
 
-    async def test_several_that_wait(self) -> None:
+    async def test_several_waiting_messages_with_one_step_per_run(self) -> None:
         """A-63: with one step per run, each waiting message still gets its turn, steering first."""
         slow = Slow()
         w = await watched(C(c1=("slow", {})), T("A"), T("B"), tools=[slow.tool], max_steps=1)

@@ -26,7 +26,7 @@ from ..script import Slow, Watched, noted, transcript, watched
 
 
 class TestCreating:
-    async def test_stores_are_told_apart(self) -> None:
+    async def test_each_agent_has_its_own_store(self) -> None:
         """A-1: each agent has its own store, so another agent does not know its sessions."""
         one, two = Agent(ScriptedModel([T("x")])), Agent(ScriptedModel([]))
         await (await one.create_session("s")).prompt("go")
@@ -34,7 +34,7 @@ class TestCreating:
         with pytest.raises(SessionNotFoundError):
             await two.resume_session("s")
 
-    async def test_hundred_steps(self) -> None:
+    async def test_default_limit_is_a_hundred_steps(self) -> None:
         """A-1, A-62: by default a run has at most a hundred model calls."""
         model = ScriptedModel(lambda messages: C(note={}))
         agent = Agent(model, tools=[noted([])])
@@ -42,14 +42,16 @@ class TestCreating:
         await session.prompt("go")
         assert len(model.requests) == 100
 
-    async def test_working_directory(self, tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_default_working_directory_is_the_process_directory(
+        self, tmp_path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A-1: without a runtime, tools work on this machine, in the process's directory."""
         monkeypatch.chdir(tmp_path)
         w = await watched(C(c1=("bash", {"command": "pwd"})), T("ok"))
         assert isinstance(w.agent.runtime, LocalRuntime)
         assert f'result c1 ok "{tmp_path.resolve()}\n"' in await w.say("go")
 
-    async def test_taken_id_leaves_the_store_alone(self) -> None:
+    async def test_taken_id_does_not_change_the_store(self) -> None:
         """A-4: requesting a taken id changes nothing, and the conversation can be resumed."""
         agent = Agent(ScriptedModel([T("Hello"), T("Again")]))
         await (await agent.create_session("x")).prompt("Hi")
@@ -59,7 +61,7 @@ class TestCreating:
         await (await agent.resume_session("x")).prompt("More")
         assert len(await agent.store.load("x")) == 4
 
-    async def test_not_stored_until_something_is_said(self) -> None:
+    async def test_unused_session_is_not_stored(self) -> None:
         """A-10: waiting on and closing an unused session stores nothing either."""
         agent = Agent(ScriptedModel([]))
         async with await agent.create_session("quiet") as session:
@@ -82,7 +84,7 @@ class TestResuming:
         session = await Agent(ScriptedModel([]), store=store).resume_session("s")
         assert transcript(session.messages) == ['user "Hi"']
 
-    async def test_by_another_agent(self) -> None:
+    async def test_another_agent_continues_the_stored_messages(self) -> None:
         """A-7: another agent on the same store continues with exactly the stored messages as prompt."""
         store = InMemorySessionStore()
         first = Agent(ScriptedModel([T("Hello back")]), store=store)
@@ -137,7 +139,7 @@ class TestStore:
         await store.load("x")
         assert not await store.exists("x")
 
-    async def test_history_that_was_loaded(self) -> None:
+    async def test_messages_of_session_are_a_copy(self) -> None:
         """A-9, A-12: `session.messages` is a copy of the messages that the store returned."""
         store = InMemorySessionStore()
         call = ProposedCall(call_id="c", name="bash", args={"deep": {"a": [1]}})
@@ -148,7 +150,7 @@ class TestStore:
         await w.say("go")
         assert w.model.requests[0].messages[0].tool_calls[0].args == {"deep": {"a": [1]}}
 
-    async def test_messages_of_the_turns_end(self) -> None:
+    async def test_changes_to_turn_end_messages_have_no_effect(self) -> None:
         """A-9, A-12: changes to a turn end's messages affect neither the store nor the next prompt."""
         w = await watched(C(c1=("bash", {"command": "echo hi"})), T("ok"), T("ok"))
 
@@ -165,7 +167,7 @@ class TestStore:
 
 
 class TestOrder:
-    async def test_prompt_and_store(self) -> None:
+    async def test_prompt_equals_the_store(self) -> None:
         """A-12: each prompt equals the content of the store at the time of the model call."""
         store = InMemorySessionStore()
         held: list[list[str]] = []
@@ -186,7 +188,7 @@ class TestOrder:
 
 
 class TestSending:
-    async def test_routed_at_once(self) -> None:
+    async def test_message_is_routed_when_send_returns(self) -> None:
         """A-70: when `send` returns, a message has started a run, steers it, or is queued."""
         w = await watched(T("A"), T("B"))
         assert w.session.waiting == ()
@@ -199,7 +201,7 @@ class TestSending:
         assert w.prompt(1) == ['user "go"', 'user "s"']
         assert w.prompt(2)[-1] == 'user "q"'
 
-    async def test_starts_by_itself(self) -> None:
+    async def test_idle_session_runs_without_a_waiter(self) -> None:
         """A-70: an idle session runs without a waiter."""
         w = await watched(T("x"))
         ended = asyncio.Event()

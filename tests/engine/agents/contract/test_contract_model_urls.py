@@ -25,7 +25,7 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestKey:
     @pytest.mark.parametrize(("url", "variables"), CLOUD)
-    def test_named(self, url: str, variables: tuple[str, ...]) -> None:
+    def test_error_names_the_environment_variable(self, url: str, variables: tuple[str, ...]) -> None:
         """P-120: the error for a missing key names the row's environment variable."""
         with pytest.raises(ModelError) as raised:
             LitellmModel(url).check_environment()
@@ -34,7 +34,9 @@ class TestKey:
         )
 
     @pytest.mark.parametrize(("url", "variables"), CLOUD)
-    def test_found(self, url: str, variables: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_own_key_is_sufficient(
+        self, url: str, variables: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """P-120: the row's own key is sufficient, and another provider's key does not count."""
         for name in VARIABLES - set(variables):
             monkeypatch.setenv(name, "k")
@@ -48,14 +50,14 @@ class TestKey:
     @pytest.mark.parametrize(
         "url", ["ollama://localhost:11434/qwen3:8b", "ollama://localhost:11434/llama3.2"]
     )
-    def test_none_needed(self, url: str) -> None:
+    def test_local_models_need_no_key(self, url: str) -> None:
         """P-120: models on one's own machine need no key."""
         LitellmModel(url).check_environment()
 
 
 class TestAgent:
     @pytest.mark.parametrize("url", [*(url for url, _ in CLOUD), "ollama://localhost:11434/qwen3:8b"])
-    def test_by_url(self, url: str) -> None:
+    def test_agent_accepts_each_url(self, url: str) -> None:
         """P-120: an agent accepts each row as its model, without needing the key yet."""
         model = Agent(url).model
         assert isinstance(model, LitellmModel)

@@ -46,7 +46,7 @@ class TestOverriddenArguments:
         assert model.requests[1].messages[1].tool_calls[0].args == {"text": "original"}
         assert model.requests[1].messages[2].text == "noted effective"
 
-    async def test_of_an_operator(self, hub: Hub) -> None:
+    async def test_operators_edit_is_recorded(self, hub: Hub) -> None:
         """A-45: an operator's edit during approval is recorded besides the model's arguments."""
         ran: list[str] = []
         model = ScriptedModel([C(c1=("note", {"text": "original"})), T("ok")])

@@ -12,7 +12,7 @@ from ..script import SKIPPED, Slow, noted, watched
 
 
 class TestWaiting:
-    async def test_success_is_shared(self) -> None:
+    async def test_all_waiters_return_when_settled(self) -> None:
         """A-71: all waiters return when the run has settled, and not before."""
         slow = Slow()
         w = await watched(C(slow={}), T("ok"), tools=[slow.tool])
@@ -25,7 +25,7 @@ class TestWaiting:
             assert await asyncio.gather(*waits) == [None] * 3
         assert w.session.status == "idle"
 
-    async def test_failure_is_told_once(self) -> None:
+    async def test_later_waiters_return_after_a_failure(self) -> None:
         """A-71: a failed run has also settled, so later waiters return at once."""
         w = await watched(ERR("boom"))
         w.session.send("go")
@@ -45,7 +45,7 @@ class TestDecisionThatWasReturned:
             (Override(args={"text": "other"}), 'result c1 ok "noted other"'),
         ],
     )
-    async def test_stands(self, answer: object, shown: str) -> None:
+    async def test_decision_made_before_the_message_applies(self, answer: object, shown: str) -> None:
         """A-75, A-78: a decision made before the message arrived applies; later calls are skipped."""
         calls = C(c1=("note", {"text": "1"}), c2=("note", {"text": "2"}))
         w = await watched(calls, T("ok"), tools=[noted([])])
@@ -63,7 +63,7 @@ class TestDecisionThatWasReturned:
         ]
         assert (await w.stored())[2:5] == [shown, f'result c2 err "{SKIPPED}"', 'user "STEER"']
 
-    async def test_message_of_the_listener_itself(self) -> None:
+    async def test_message_sent_by_the_deciding_listener(self) -> None:
         """A-78: a listener that sends before it returns has not decided yet, so its call is skipped."""
         ran: list[str] = []
         w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted(ran)])
@@ -85,7 +85,7 @@ class TestDecisionThatWasReturned:
 
 
 class TestLastReply:
-    async def test_all_that_steers_then_one_that_queues(self) -> None:
+    async def test_all_steering_messages_join_then_one_queued(self) -> None:
         """A-81: at the end of a reply all steering messages join at once; queued ones wait their turn."""
         w = await watched(T("A"), T("B"), T("C"))
 
@@ -105,7 +105,7 @@ class TestLastReply:
 
 class TestSignalOfALaterMessage:
     @pytest.mark.parametrize("mode", ["queue", "steer"])
-    async def test_is_ignored(self, mode: str) -> None:
+    async def test_later_messages_signal_is_ignored(self, mode: str) -> None:
         """A-85: a later message's signal stops neither the run it joined nor its own reply."""
         slow = Slow()
         w = await watched(C(c1=("slow", {})), T("A"), T("B"), tools=[slow.tool])
@@ -120,7 +120,7 @@ class TestSignalOfALaterMessage:
         assert (w.turn_end.stop_reason, w.turn_end.reason) == ("completed", "")
         assert 'user "more"' in w.prompt(2 if mode == "steer" else 3)
 
-    async def test_of_a_message_whose_run_is_over(self) -> None:
+    async def test_signal_set_after_its_run_stops_no_other(self) -> None:
         """A-85: a signal that is set after its run has ended stops no other run."""
         slow, first = Slow(), AbortSignal()
         w = await watched(T("A"), C(slow={}), T("B"), tools=[slow.tool])
@@ -135,7 +135,7 @@ class TestSignalOfALaterMessage:
 
 
 class TestFailure:
-    async def test_both_queues(self) -> None:
+    async def test_both_queues_are_handed_back(self) -> None:
         """A-84: steering and queued messages are handed back and are not in the next prompt."""
         w = await watched(T("x") + ERR("boom"), T("recovered"))
 

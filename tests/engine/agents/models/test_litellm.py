@@ -261,7 +261,7 @@ class TestFailure:
         assert [s.split("(")[0] for s in w.seen] == ['user "go"', "error"]
         assert await w.stored() == ['user "go"']
 
-    async def test_nobody_there(self) -> None:
+    async def test_unreachable_server(self) -> None:
         """A-90: an unreachable server is an error, and the session stays usable."""
         with serve() as server:
             base = server.base_url
@@ -283,7 +283,7 @@ class TestFailure:
         ],
         ids=["error", "cut", "end", "no finish", "no json"],
     )
-    async def test_amid_the_reply(self, broken: list[Piece]) -> None:
+    async def test_failure_during_a_reply(self, broken: list[Piece]) -> None:
         """A-92: after any failure during a reply, its text is in the error and its calls never run."""
         gate = Log()
         call = begins_call(0, "a", "bash", '{"command": "true"}')
@@ -330,7 +330,7 @@ class TestKeys:
         with pytest.raises(ModelError, match=f"{variable}$"):
             await session.wait_for_idle()
 
-    async def test_from_its_variable(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_key_comes_from_the_named_variable(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The key comes from the variable that the URL names."""
         monkeypatch.setenv("MY_KEY", "k-1")
         with serve(says("hi")) as server:
@@ -339,7 +339,7 @@ class TestKeys:
             assert await session.prompt("go") == "hi"
         assert server.requests[0].headers["authorization"] == "Bearer k-1"
 
-    async def test_given(self) -> None:
+    async def test_given_key_is_used(self) -> None:
         """A given key is used."""
         model = LitellmModel("openai/gpt-4o", api_key="k-2")
         model.check_environment()
@@ -349,13 +349,13 @@ class TestKeys:
         """A server on this machine needs no key."""
         LitellmModel("openai/gpt-x", api_base=base).check_environment()
 
-    def test_elsewhere_needs_one(self) -> None:
+    def test_remote_server_needs_a_key(self) -> None:
         """A server elsewhere needs a key, whatever its name looks like."""
         for base in ("http://localhost.example.org/v1", "http://10.0.0.1/v1"):
             with pytest.raises(ModelError, match="OPENAI_API_KEY"):
                 LitellmModel("openai/gpt-x", api_base=base).check_environment()
 
-    def test_base_from_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_base_url_from_the_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A base URL in the environment is equivalent to a given one."""
         monkeypatch.setenv("OPENAI_API_BASE", "http://127.0.0.1:1/v1")
         LitellmModel("openai/gpt-x").check_environment()
@@ -391,7 +391,7 @@ class TestSilence:
 
 @pytest.mark.slow
 class TestProjectsEnvironment:
-    def test_no_file_says_where_keys_go(self, tmp_path: Path) -> None:
+    def test_dotenv_file_sets_no_variables(self, tmp_path: Path) -> None:
         """A `.env` file of the project whose `.venv` has the packages does not set variables."""
         spec = find_spec("litellm")
         assert spec is not None

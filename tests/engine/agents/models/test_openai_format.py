@@ -55,7 +55,7 @@ class TestReply:
             *ends("tool_calls"),
         ) == [("a", "bash", {"x": 1}, None), ("b", "note", {"y": 2}, None)]
 
-    def test_arguments_as_they_are_written(self) -> None:
+    def test_arguments_are_reported_as_written(self) -> None:
         """Section 9: each addition to a call is reported at once, with the call's index in the reply."""
         pieces = (
             begins_call(0, "a", "bash", ""),
@@ -105,7 +105,7 @@ class TestReply:
         }
         assert read(begins_call(0, "a", "bash"), *ends("stop"))[-1].reason == "tool-calls"
 
-    def test_no_tokens(self) -> None:
+    def test_missing_token_count_is_zero(self) -> None:
         """A-27: a missing count is 0."""
         assert read(chunk({"content": "x"}, "stop"))[-1].usage == Usage()
 

@@ -88,7 +88,7 @@ class TestIncomplete:
         [WIRES[0][:2], WIRES[2][:2]],
         ids=["anthropic", "ollama"],
     )
-    async def test_is_an_error(self, url: str, stream: Stream) -> None:
+    async def test_reply_without_an_end_is_an_error(self, url: str, stream: Stream) -> None:
         """A-92: a reply without an end is an error and gives no call."""
         with (
             WireServer(stream.cut) as server,

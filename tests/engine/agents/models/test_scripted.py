@@ -53,7 +53,7 @@ class TestScript:
 
 
 class TestPolicy:
-    async def test_looks_at_the_conversation(self) -> None:
+    async def test_function_chooses_the_reply(self) -> None:
         """A function chooses the reply by the conversation so far."""
 
         def policy(messages: Sequence[Message]) -> Reply:

@@ -36,7 +36,7 @@ async def small(
 
 class TestExitCode:
     @pytest.mark.parametrize(("command", "code"), [("true", 0), ("exit 7", 7), ("no-such-command", 127)])
-    async def test_is_a_value(self, subject: Subject, command: str, code: int) -> None:
+    async def test_no_exit_code_raises(self, subject: Subject, command: str, code: int) -> None:
         """A-100: no exit code raises."""
         result = await subject.runtime.exec(command)
         assert (result.exit_code, result.signal, result.truncated) == (code, None, False)
@@ -59,18 +59,18 @@ class TestExitCode:
 
 
 class TestDirectory:
-    async def test_own(self, subject: Subject) -> None:
+    async def test_command_starts_in_runtimes_directory(self, subject: Subject) -> None:
         """A-101: a command starts in the runtime's directory."""
         assert (await subject.runtime.exec("pwd")).stdout == f"{subject.runtime.cwd}\n"
 
-    async def test_given(self, subject: Subject) -> None:
+    async def test_directory_of_a_call_overrides_the_runtimes(self, subject: Subject) -> None:
         """A-101: a call's directory overrides the runtime's, and a relative one starts there."""
         await subject.runtime.write_file("sub/file", "")
         for given in ("sub", str(subject.runtime.cwd / "sub")):
             result = await subject.runtime.exec("pwd", cwd=given)
             assert result.stdout == f"{subject.runtime.cwd}/sub\n"
 
-    async def test_for_one_call(self, subject: Subject) -> None:
+    async def test_directory_applies_to_one_call_only(self, subject: Subject) -> None:
         """A-101: neither a call's directory nor a `cd` affects the next call."""
         await subject.runtime.write_file("sub/file", "")
         await subject.runtime.exec("true", cwd="sub")
@@ -123,7 +123,7 @@ class TestOutput:
         result = await subject.runtime.exec(r"printf '\377\376 a'")
         assert result.stdout == ("\ufffd\ufffd a" if subject.can("bytes") else "\xff\xfe a")
 
-    async def test_as_it_comes(self, subject: Subject) -> None:
+    async def test_output_is_passed_on_while_running(self, subject: Subject) -> None:
         """Output is passed on while the command runs: this command waits for its reader's reaction."""
         seen: list[bytes] = []
         first = asyncio.Event()
@@ -145,7 +145,7 @@ class TestOutput:
         assert (result.stdout, result.stderr) == ("one\n", "two\n")
         assert b"".join(seen) == b"one\ntwo\n"
 
-    async def test_reader_sees_what_is_kept(self, small: Subject) -> None:
+    async def test_reader_gets_only_the_kept_part(self, small: Subject) -> None:
         """A-102: the reader gets the part that the result keeps, and no more."""
         seen: list[bytes] = []
         result = await small.runtime.exec("printf '%5000s' x", on_data=seen.append)
@@ -200,12 +200,12 @@ class TestTimeout:
             await subject.runtime.read_file("late")
 
     @pytest.mark.parametrize("seconds", [None, 0])
-    async def test_none(self, subject: Subject, seconds: float | None) -> None:
+    async def test_no_timeout_waits(self, subject: Subject, seconds: float | None) -> None:
         """A-104: without a timeout, or with 0, the call waits."""
         assert (await subject.runtime.exec("sleep 0.05; echo x", timeout=seconds)).stdout == "x\n"
 
     @pytest.mark.parametrize("seconds", [-1, float("nan")])
-    async def test_nonsense(self, subject: Subject, seconds: float) -> None:
+    async def test_invalid_timeout_is_an_error(self, subject: Subject, seconds: float) -> None:
         """A-104: an invalid timeout is an error, and nothing runs."""
         with pytest.raises(ValueError, match="timeout must be seconds from 0"):
             await subject.runtime.exec("echo x > ran", timeout=seconds)
@@ -214,7 +214,7 @@ class TestTimeout:
 
 
 class TestAbort:
-    async def test_before(self, subject: Subject) -> None:
+    async def test_signal_already_set(self, subject: Subject) -> None:
         """A-105: a signal that is already set prevents the command from running."""
         signal = AbortSignal()
         signal.abort()
@@ -224,7 +224,7 @@ class TestAbort:
             await subject.runtime.read_file("ran")
 
     @pytest.mark.variants
-    async def test_meanwhile(self, subject: Subject) -> None:
+    async def test_abort_ends_the_command(self, subject: Subject) -> None:
         """A-105: an abort ends the command and raises."""
         number, signal = next(numbers), AbortSignal()
         running = asyncio.create_task(subject.runtime.exec(f"sleep {number}; true", abort=signal))
@@ -235,7 +235,7 @@ class TestAbort:
         await until(lambda: not subject.sleeps(number))
 
     @pytest.mark.slow
-    async def test_cancelled(self, subject: Subject) -> None:
+    async def test_cancelling_the_call_ends_the_command(self, subject: Subject) -> None:
         """A-97: cancelling a waiting call ends its command, even if it is cancelled twice."""
         number = next(numbers)
         running = asyncio.create_task(subject.runtime.exec(f"sleep {number}; true"))
@@ -248,7 +248,7 @@ class TestAbort:
         await until(lambda: not subject.sleeps(number))
 
     @pytest.mark.slow
-    async def test_at_any_moment(self, subject: Subject) -> None:
+    async def test_cancellation_at_any_moment_leaves_nothing_running(self, subject: Subject) -> None:
         """A-97: a cancellation at any early moment leaves nothing running."""
         seconds = [next(numbers) for _ in range(12)]
         await subject.runtime.exec("true")
@@ -261,7 +261,7 @@ class TestAbort:
                 await running
         await until(lambda: not any(subject.sleeps(number) for number in seconds))
 
-    async def test_used_again(self, subject: Subject) -> None:
+    async def test_runtime_stays_usable_after_an_abort(self, subject: Subject) -> None:
         """A-105: a runtime stays usable after an aborted command."""
         signal = AbortSignal()
         running = asyncio.create_task(subject.runtime.exec(f"sleep {next(numbers)}; true", abort=signal))
@@ -273,16 +273,16 @@ class TestAbort:
 
 
 class TestInput:
-    async def test_empty(self, subject: Subject) -> None:
+    async def test_command_gets_end_of_input(self, subject: Subject) -> None:
         """A-109: a command that reads its input gets the end of input."""
         assert (await subject.runtime.exec("cat; echo end", timeout=30)).stdout == "end\n"
 
-    async def test_nul(self, subject: Subject) -> None:
+    async def test_command_with_null_byte_is_an_error(self, subject: Subject) -> None:
         """A command with a null byte is an error."""
         with pytest.raises(ValueError, match="null byte"):
             await subject.runtime.exec("echo a\0b")
 
-    async def test_entities(self, subject: Subject) -> None:
+    async def test_approved_command_runs_literally(self, subject: Subject) -> None:
         """The approved command runs literally."""
         # Output of the part before `&` may or may not be complete, so the words are not compared.
         result = await subject.runtime.exec("echo a &gt; b")
@@ -298,7 +298,7 @@ class TestFiles:
         assert await subject.runtime.read_file("a/b/c.txt") == "grün\r\n"
         assert await subject.runtime.read_file(str(subject.runtime.cwd / "a/b/c.txt")) == "grün\r\n"
 
-    async def test_written_again(self, subject: Subject) -> None:
+    async def test_writing_replaces_previous_content(self, subject: Subject) -> None:
         """A-106: writing replaces the previous content."""
         await subject.runtime.write_file("a", "long before")
         await subject.runtime.write_file("a", "now")
@@ -309,14 +309,14 @@ class TestFiles:
         await subject.runtime.exec("echo x > made")
         assert await subject.runtime.read_file("made") == "x\n"
 
-    async def test_missing(self, subject: Subject) -> None:
+    async def test_reading_a_missing_file(self, subject: Subject) -> None:
         """A-106: reading a missing file raises an error with its path (A-108)."""
         with pytest.raises(FileNotFoundError) as raised:
             await subject.runtime.read_file("no/pe")
         if subject.kind != "local":
             assert str(raised.value) == "File not found: no/pe"
 
-    async def test_directory(self, subject: Subject) -> None:
+    async def test_directory_is_not_a_file(self, subject: Subject) -> None:
         """A-106: a directory can be neither read nor written as a file, and stays unchanged."""
         await subject.runtime.write_file("dir/file", "x")
         for attempt in (subject.runtime.read_file("dir"), subject.runtime.write_file("dir", "y")):
@@ -327,7 +327,7 @@ class TestFiles:
 
 class TestMeanwhile:
     @pytest.mark.variants
-    async def test_the_program_goes_on(self, subject: Subject) -> None:
+    async def test_command_does_not_block_the_event_loop(self, subject: Subject) -> None:
         """A running command does not block the event loop, and commands run concurrently."""
         await subject.runtime.exec("true")
         before = threading.active_count()
@@ -337,7 +337,7 @@ class TestMeanwhile:
 
 
 class TestTable:
-    def test_every_row_is_of_a_kind_and_a_clause_that_others_keep(self) -> None:
+    def test_every_limitation_has_a_reason_and_an_alternative(self) -> None:
         """Each limitation of a runtime has a reason and is supported by another runtime."""
         for (kind, clause), reason in CANNOT.items():
             assert kind in KINDS

@@ -26,13 +26,13 @@ MIB = 1_048_576
 
 
 class TestShell:
-    async def test_sh(self, tmp_path: Path) -> None:
+    async def test_commands_run_in_the_shell_of_the_rules(self, tmp_path: Path) -> None:
         """A-101, G-64: commands run in the shell for which rules are read, not in the user's shell."""
         runtime = LocalRuntime(tmp_path)
         assert runtime.shell == "bash"
         assert (await runtime.exec("echo $0 ${BASH_VERSION:+bash}")).stdout == "/bin/bash bash\n"
 
-    async def test_reads_as_the_rules_do(self, tmp_path: Path) -> None:
+    async def test_bash_syntax_runs_as_bash(self, tmp_path: Path) -> None:
         """G-64: a test or quoted text for bash is not run as a command, as it would be in dash."""
         program = tmp_path / "deploy"
         program.write_text("#!/bin/sh\n: > trace\n")
@@ -43,7 +43,7 @@ class TestShell:
         await LocalRuntime(tmp_path).exec("./deploy")
         assert (tmp_path / "trace").exists()
 
-    async def test_failing_part(self, tmp_path: Path) -> None:
+    async def test_command_continues_after_a_failed_part(self, tmp_path: Path) -> None:
         """A-100, A-101: a command continues after a failed part; the last exit code counts."""
         result = await LocalRuntime(tmp_path).exec("false; echo on")
         assert result == ExecResult("on\n", "", 0)
@@ -58,7 +58,7 @@ class TestShell:
 @pytest.mark.slow
 class TestInput:
     @pytest.mark.parametrize("runtime", ["LocalRuntime", "SandboxRuntime"])
-    def test_not_the_programs_own(self, tmp_path: Path, runtime: str) -> None:
+    def test_command_cannot_read_the_programs_input(self, tmp_path: Path, runtime: str) -> None:
         """A-109: a command cannot read what is typed into the program that runs it."""
         if runtime == "SandboxRuntime":
             skip_without_sandbox()
@@ -95,7 +95,7 @@ class TestCaps:
     @pytest.mark.parametrize(
         "runtime", [LocalRuntime, SandboxRuntime, JustBashRuntime, VercelSandboxRuntime, FakeRuntime]
     )
-    def test_of_every_runtime(self, runtime: type) -> None:
+    def test_every_runtime_keeps_a_mebibyte(self, runtime: type) -> None:
         """A-102: by default every runtime keeps a mebibyte of each stream."""
         assert inspect.signature(runtime).parameters["output_limit"].default == MIB
 
@@ -107,13 +107,15 @@ class TestFiles:
             await LocalRuntime(tmp_path).read_file("gone")
         assert raised.value.errno == errno.ENOENT
 
-    async def test_utf8(self, tmp_path: Path) -> None:
+    async def test_files_are_utf8_with_unchanged_newlines(self, tmp_path: Path) -> None:
         """A-106: files are UTF-8 on the disk, with newlines unchanged."""
         runtime = LocalRuntime(tmp_path)
         await runtime.write_file("new/a.txt", "grün\r\n€")
         assert (tmp_path / "new/a.txt").read_bytes() == "grün\r\n€".encode()
 
-    async def test_other_directory(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_programs_current_directory_has_no_effect(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A-107: the program's current directory affects neither files nor commands."""
         (tmp_path / "elsewhere").mkdir()
         runtime = LocalRuntime(tmp_path)

@@ -24,7 +24,7 @@ class TestReplies:
         """A-108: a reply is a text, a number, a result, or a function that returns or writes it."""
         assert await FakeRuntime({"go": reply}).exec("go") == result
 
-    async def test_function(self) -> None:
+    async def test_function_as_reply(self) -> None:
         """A-108: a function gets the command, its directory and the files, and may be async."""
 
         async def count(call: FakeCall) -> str:
@@ -33,7 +33,7 @@ class TestReplies:
         runtime = FakeRuntime({"count": count}, files={"a": "x", "/b/c": "y"})
         assert (await runtime.exec("count", cwd="/b")).stdout == "/b ['/b/c', '/home/user/a']"
 
-    async def test_others(self) -> None:
+    async def test_unscripted_command(self) -> None:
         """A-108: an unscripted command is not found, or handled by `otherwise`."""
         result = await FakeRuntime().exec("make all")
         assert (result.exit_code, result.stderr) == (127, "sh: make: not found\n")
@@ -41,7 +41,7 @@ class TestReplies:
             await FakeRuntime(otherwise=lambda call: call.command).exec("make all")
         ).stdout == "make all"
 
-    async def test_that_raises(self) -> None:
+    async def test_exception_in_a_script(self) -> None:
         """An exception in a script is raised by the call."""
 
         def broken(call: FakeCall) -> None:
@@ -50,7 +50,7 @@ class TestReplies:
         with pytest.raises(OSError, match="no more processes"):
             await FakeRuntime({"go": broken}).exec("go")
 
-    async def test_endless(self) -> None:
+    async def test_endless_output_is_stopped(self) -> None:
         """A-102: a script with endless output is stopped, even if it catches all exceptions."""
 
         def yes(call: FakeCall) -> None:

@@ -66,7 +66,7 @@ class TestRedirections:
             ("touch ran; [[ a == a ]] > out", "[[ … ]]"),
         ],
     )
-    async def test_that_would_be_ignored(self, command: str, shown: str) -> None:
+    async def test_unsupported_redirection_is_refused(self, command: str, shown: str) -> None:
         """A-108: a command whose redirection just-bash would ignore is refused before it starts."""
         runtime = JustBashRuntime(files={"f": "a\n"})
         with pytest.raises(AgentRuntimeError, match="Put the whole of it into braces") as refused:
@@ -83,7 +83,7 @@ class TestRedirections:
             ("echo 'for i in 1; do :; done > out'", "for i in 1; do :; done > out\n"),
         ],
     )
-    async def test_that_work(self, command: str, output: str) -> None:
+    async def test_supported_redirections_work(self, command: str, output: str) -> None:
         """A-108: redirections of groups, of commands in a loop, and of input work."""
         result = await JustBashRuntime(files={"f": "a\n"}).exec(command)
         assert (result.stdout, result.exit_code) == (output, 0)
@@ -106,7 +106,7 @@ class TestEnding:
             "for a in $(seq 1 9000); do for b in $(seq 1 9000); do echo $b > late; done; done",
         ],
     )
-    async def test_that_computes(self, command: str) -> None:
+    async def test_computing_interpreter_is_ended(self, command: str) -> None:
         """A-104: an interpreter that never waits is ended as well, and changes no file after the call."""
         runtime = JustBashRuntime()
         with pytest.raises(RuntimeTimeoutError):
@@ -116,7 +116,9 @@ class TestEnding:
         assert (await runtime.exec("cat late")).stdout == before
 
     @pytest.mark.slow
-    async def test_that_does_not_listen(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_interpreter_that_cannot_be_ended_loses_its_files(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A-104: if the interpreter cannot be ended, it loses access to its files nonetheless."""
         from just_bash.commands.registry import create_command_registry
         from just_bash.types import CommandContext, ExecResult
@@ -156,7 +158,7 @@ class TestEnding:
 
 
 class TestTheProgram:
-    async def test_its_event_loop_stays_as_it_is(self) -> None:
+    async def test_event_loop_stays_unchanged(self) -> None:
         """Commands for which just-bash would replace asyncio's loops and tasks leave them unchanged."""
         before = (asyncio.Task, asyncio.run, asyncio.get_running_loop().run_until_complete)
         result = await JustBashRuntime().exec('a=(1 2); echo "${a[$(echo 1)]}"')
@@ -164,7 +166,7 @@ class TestTheProgram:
         after = (asyncio.Task, asyncio.run, asyncio.get_running_loop().run_until_complete)
         assert after == before
 
-    async def test_it_goes_on(self) -> None:
+    async def test_computing_does_not_block_the_event_loop(self) -> None:
         """A computing interpreter does not block the event loop."""
         turns = 0
         running = asyncio.create_task(JustBashRuntime().exec("for i in $(seq 1 3000); do x=$i; done"))

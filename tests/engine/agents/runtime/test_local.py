@@ -32,7 +32,9 @@ def here(tmp_path: Path) -> LocalRuntime:
 
 class TestSignal:
     @pytest.mark.parametrize(("signal", "code"), [(9, 137), (15, 143), (10, 138)])
-    async def test_each(self, here: LocalRuntime, signal: int, code: int) -> None:
+    async def test_each_killing_signal_is_reported(
+        self, here: LocalRuntime, signal: int, code: int
+    ) -> None:
         """A-100: each killing signal gives 128 plus its number, and is reported."""
         result = await here.exec(f"kill -{signal} $$")
         assert (result.exit_code, result.signal) == (code, signal)
@@ -47,7 +49,7 @@ class TestDirectory:
 class TestPipe:
     """A pipe without its other end does not block a thread of this program."""
 
-    async def test_read(self, here: LocalRuntime, tmp_path: Path) -> None:
+    async def test_reading_refuses_irregular_files(self, here: LocalRuntime, tmp_path: Path) -> None:
         """Reading refuses everything except regular files."""
         os.mkfifo(tmp_path / "pipe")
         reading = asyncio.create_task(here.read_file("pipe"))
@@ -58,7 +60,9 @@ class TestPipe:
             await reading
 
     @pytest.mark.parametrize("has_reader", [False, True])
-    async def test_write(self, here: LocalRuntime, tmp_path: Path, has_reader: bool) -> None:
+    async def test_writing_to_a_pipe_is_refused(
+        self, here: LocalRuntime, tmp_path: Path, has_reader: bool
+    ) -> None:
         """Writing to a pipe is refused as well."""
         os.mkfifo(tmp_path / "pipe")
         reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK) if has_reader else None
@@ -71,7 +75,7 @@ class TestPipe:
         if reader is not None:
             os.close(reader)
 
-    async def test_mode(self, here: LocalRuntime, tmp_path: Path) -> None:
+    async def test_permissions_of_written_files(self, here: LocalRuntime, tmp_path: Path) -> None:
         """A new file has the permissions of the umask, and an old file is replaced."""
         await here.write_file("new/file", "something")
         (tmp_path / "other").write_text("")
@@ -97,13 +101,15 @@ class TestFlood:
 
 class TestBackground:
     @pytest.mark.slow
-    async def test_killed(self, here: LocalRuntime, tmp_path: Path) -> None:
+    async def test_background_process_ends_with_the_call(
+        self, here: LocalRuntime, tmp_path: Path
+    ) -> None:
         """A-104: a background process is ended with the call, whether or not it holds the pipe."""
         await here.exec("sleep 1000 & echo $! > one; sleep 1000 > /dev/null 2>&1 & echo $! > two")
         pids = [await pid_in(tmp_path / name) for name in ("one", "two")]
         await until(lambda: not any(alive(pid) for pid in pids))
 
-    async def test_last_words(self, here: LocalRuntime) -> None:
+    async def test_output_after_the_shells_end_is_included(self, here: LocalRuntime) -> None:
         """Output of a background process right after the shell's end is included."""
         result = await here.exec("(sleep 0.1; echo late) &")
         assert result.stdout == "late\n"
@@ -176,13 +182,15 @@ class TestDaemon:
         return f"{sys.executable} -I -S daemon.py"
 
     @pytest.mark.slow
-    async def test_after_the_command(self, here: LocalRuntime, tmp_path: Path, daemon: str) -> None:
+    async def test_call_returns_after_the_daemon_has_ended(
+        self, here: LocalRuntime, tmp_path: Path, daemon: str
+    ) -> None:
         """A-104: the call returns the command's own result after the daemon has ended."""
         result = await here.exec(f"{daemon}; echo done; exit 3")
         assert (result.stdout, result.exit_code) == ("done\n", 3)
         assert not alive(await pid_in(tmp_path / "pid"))
 
-    async def test_abort(self, here: LocalRuntime, tmp_path: Path, daemon: str) -> None:
+    async def test_abort_ends_the_daemon(self, here: LocalRuntime, tmp_path: Path, daemon: str) -> None:
         """A-105: an abort also ends the daemon."""
         signal = AbortSignal()
         running = asyncio.create_task(here.exec(f"{daemon}; sleep 1000", abort=signal))
@@ -193,14 +201,14 @@ class TestDaemon:
         assert not alive(pid)
 
     @pytest.mark.slow
-    async def test_after_its_time(self, here: LocalRuntime, tmp_path: Path) -> None:
+    async def test_timeout_ends_the_daemon(self, here: LocalRuntime, tmp_path: Path) -> None:
         """A-104: a timeout also ends the daemon."""
         with pytest.raises(RuntimeTimeoutError):
             await here.exec("setsid sh -c 'echo $$ > pid; exec sleep 1000' & sleep 1000", timeout=1)
         assert not alive(await pid_in(tmp_path / "pid"))
 
     @pytest.mark.slow
-    async def test_one_that_is_always_another(self, here: LocalRuntime, tmp_path: Path) -> None:
+    async def test_process_that_keeps_forking_is_found(self, here: LocalRuntime, tmp_path: Path) -> None:
         """A process that repeatedly forks and exits is found, whatever its current process id."""
         (tmp_path / "relay.py").write_text(RELAY)
         await here.exec(f"{sys.executable} -I -S relay.py & until [ -e runs ]; do sleep 0.01; done")
@@ -209,7 +217,7 @@ class TestDaemon:
 
     @pytest.mark.slow
     @pytest.mark.skipif(os.geteuid() != 0, reason="root only can give a bomb a user of its own")
-    async def test_bomb(self, here: LocalRuntime, tmp_path: Path) -> None:
+    async def test_fork_bomb_is_ended(self, here: LocalRuntime, tmp_path: Path) -> None:
         """Processes that fork whenever another one ends are all ended."""
         (tmp_path / "bomb.py").write_text(BOMB)
         abort = AbortSignal()
@@ -218,7 +226,7 @@ class TestDaemon:
             await here.exec(bomb, abort=abort, on_data=lambda _: abort.abort())
         await until(lambda: not any(map(is_of_bomb, Path("/proc").glob("[0-9]*"))))
 
-    async def test_longer_than_is_waited(
+    async def test_slow_processes_are_ended_later(
         self, here: LocalRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Processes that take longer to end than the call waits are still ended."""
@@ -231,7 +239,7 @@ class TestDaemon:
         await until(lambda: not alive(pid))
 
     @pytest.mark.slow
-    async def test_end_of_the_program_above(self, tmp_path: Path) -> None:
+    async def test_processes_end_with_the_program(self, tmp_path: Path) -> None:
         """Processes of a command end with the program that runs it, however that ends."""
         program = await asyncio.create_subprocess_exec(sys.executable, "-c", PROGRAM, cwd=tmp_path)
         pids = [await pid_in(tmp_path / name) for name in ("pid", "daemon")]
@@ -240,7 +248,9 @@ class TestDaemon:
         await until(lambda: not any(map(alive, pids)))
 
     @pytest.mark.slow
-    async def test_several_commands(self, here: LocalRuntime, tmp_path: Path) -> None:
+    async def test_end_of_a_command_keeps_others_running(
+        self, here: LocalRuntime, tmp_path: Path
+    ) -> None:
         """The end of one command does not affect another's processes."""
         other = asyncio.create_task(
             here.exec("setsid -w sh -c 'echo $$ > pid; until [ -e go ]; do sleep 0.01; done'")
@@ -263,7 +273,7 @@ class TestEnvironment:
             "GITHUB_PAT", "DB_PASS", "MYSQL_PWD", "GPG_PASSPHRASE", "PASSWD", "GITHUB_OAUTH",
         ],
     )  # fmt: skip
-    async def test_secrets(
+    async def test_secrets_are_not_passed(
         self, here: LocalRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
         """Commands do not get Interlock's tokens and providers' keys, unless passed explicitly."""
@@ -284,7 +294,7 @@ class TestEnvironment:
             "COMPASS",
         ],
     )
-    async def test_others(
+    async def test_other_variables_are_passed(
         self, here: LocalRuntime, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
     ) -> None:
         """Commands get all other variables, except those named as secrets."""
@@ -300,7 +310,9 @@ NOT_US = f"[ $PPID -ne {os.getpid()} ]"
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere there is no supervisor")
 class TestSupervisor:
-    async def test_environment(self, here: LocalRuntime, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_adds_nothing_to_the_environment(
+        self, here: LocalRuntime, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The supervisor adds nothing to a command's environment."""
         for name in [*os.environ]:
             if name.startswith(("LC_", "LANG")):
@@ -313,18 +325,20 @@ class TestSupervisor:
             "_",
         }
 
-    async def test_descriptors(self, here: LocalRuntime) -> None:
+    async def test_passes_only_standard_streams(self, here: LocalRuntime) -> None:
         """It passes on only its standard streams."""
         result = await here.exec("ls /proc/$$/fd; true")
         assert result.stdout.split() == ["0", "1", "2"]
 
-    async def test_own_descriptors(self, here: LocalRuntime) -> None:
+    async def test_descriptors_of_a_call_are_closed(self, here: LocalRuntime) -> None:
         """Descriptors opened for a call are closed with it."""
         before = eventfds()
         await here.exec("true")
         assert eventfds() <= before
 
-    async def test_own_directory(self, here: LocalRuntime, tmp_path: Path) -> None:
+    async def test_imports_nothing_from_the_commands_directory(
+        self, here: LocalRuntime, tmp_path: Path
+    ) -> None:
         """It imports no module from the command's directory."""
         for name in ("signal", "ctypes", "sitecustomize"):
             (tmp_path / f"{name}.py").write_text("open('planted', 'w')")
@@ -332,14 +346,14 @@ class TestSupervisor:
         assert not (tmp_path / "planted").exists()
 
     @pytest.mark.parametrize("signal", ["TERM", "INT", "HUP", "USR1", "ALRM", "SEGV"])
-    async def test_signalled(self, here: LocalRuntime, signal: str) -> None:
+    async def test_survives_signals_of_the_command(self, here: LocalRuntime, signal: str) -> None:
         """A command that signals its parent or its own group does not end the supervisor."""
         result = await here.exec(
             f"trap : {signal}; {NOT_US} && kill -{signal} $PPID && kill -{signal} 0 && echo on"
         )
         assert (result.stdout, result.exit_code) == ("on\n", 0)
 
-    async def test_pipe(self, here: LocalRuntime) -> None:
+    async def test_command_without_a_reader_gets_sigpipe(self, here: LocalRuntime) -> None:
         """A command that writes without a reader is killed by SIGPIPE, as usual."""
         assert (await here.exec("yes | true; echo ${PIPESTATUS[0]}")).stdout == "141\n"
 
@@ -360,7 +374,9 @@ class TestAttackedSupervisor:
     """A command that kills or stops its supervisors is ended with all its processes."""
 
     @pytest.mark.parametrize("attack", ATTACKS)
-    async def test_one(self, here: LocalRuntime, tmp_path: Path, attack: str) -> None:
+    async def test_other_supervisor_ends_detached_processes(
+        self, here: LocalRuntime, tmp_path: Path, attack: str
+    ) -> None:
         """The other supervisor also ends processes that left the session and lost their parent."""
         (tmp_path / "daemon.py").write_text(DAEMON.replace("HOLD", ""))
         daemon = f"{sys.executable} -I -S daemon.py"
@@ -372,7 +388,9 @@ class TestAttackedSupervisor:
         finally:
             end(await pid_in(tmp_path / "pid"))
 
-    async def test_both_at_once(self, here: LocalRuntime, tmp_path: Path) -> None:
+    async def test_both_killed_still_ends_session_processes(
+        self, here: LocalRuntime, tmp_path: Path
+    ) -> None:
         """Processes of the command's session and their descendants are ended."""
         names = ["below", "orphan", "shell"]
         started = "setsid sleep 1000 & echo $! > below; (sleep 1000 & echo $! > orphan); echo $$ > shell"
@@ -410,7 +428,7 @@ def end(pid: int) -> None:
 
 @pytest.mark.slow
 class TestLightness:
-    def test_imports(self) -> None:
+    def test_local_runtime_loads_no_other_packages(self) -> None:
         """Importing the local runtime does not load the packages of the others."""
         probe = (
             "import sys; from interlock.engine import LocalRuntime, SandboxRuntime, FakeRuntime;"

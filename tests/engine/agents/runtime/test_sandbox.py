@@ -62,14 +62,14 @@ exec perl -MIO::Socket::INET -e "IO::Socket::INET->new('127.0.0.1:{port}') or ex
 
 
 class TestNetwork:
-    async def test_none(self, work: Path, server: str) -> None:
+    async def test_no_network_by_default(self, work: Path, server: str) -> None:
         """Without `network` no server can be reached, not even on this machine."""
         result = await SandboxRuntime(work).exec(CONNECT.format(port=server), timeout=30)
         assert result.exit_code != 0
         interfaces = await SandboxRuntime(work).exec("cat /proc/net/dev")
         assert [line.split(":")[0].strip() for line in interfaces.stdout.splitlines()[2:]] == ["lo"]
 
-    async def test_asked_for(self, work: Path, server: str) -> None:
+    async def test_network_allows_the_connection(self, work: Path, server: str) -> None:
         """With `network` the same connection succeeds."""
         result = await SandboxRuntime(work, network=True).exec(CONNECT.format(port=server), timeout=30)
         assert (result.exit_code, result.stderr) == (0, "")
@@ -90,7 +90,7 @@ class TestFileSystem:
         assert (work / "here").read_text() == "made\n"
         assert (work / "a/b/c").read_text() == "x\n"
 
-    async def test_nothing_else_is(self, work: Path) -> None:
+    async def test_system_is_read_only_and_home_discarded(self, work: Path) -> None:
         """The system is read-only, and files in /tmp or the home are discarded."""
         runtime = SandboxRuntime(work)
         for path in ("/usr/x", "/etc/x", "/x", "/bin/x"):
@@ -101,7 +101,7 @@ class TestFileSystem:
         assert not (Path("/tmp") / left).exists()
 
     @pytest.mark.slow
-    async def test_let_in(self, work: Path) -> None:
+    async def test_allowed_paths_are_accessible(self, work: Path) -> None:
         """`read_only` and `writable` allow access to the named paths only, as they say."""
         (work.parent / "private/file").write_text("read me\n")
         (work.parent / "cache").mkdir()
@@ -124,7 +124,7 @@ class TestFileSystem:
         assert (await runtime.exec("cat .git/config; touch new")).stdout == "as it was"
         assert (work / "new").exists()
 
-    async def test_missing_place(self, work: Path) -> None:
+    async def test_missing_allowed_path_is_named(self, work: Path) -> None:
         """The error names an allowed path that does not exist."""
         runtime = SandboxRuntime(work, read_only=[work.parent / "gone"])
         with pytest.raises(AgentRuntimeError, match=r"could not make a sandbox: .*/gone"):
@@ -132,7 +132,7 @@ class TestFileSystem:
 
 
 class TestRights:
-    async def test_environment(self, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_environment_is_not_passed(self, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A command does not get this program's environment or its secrets."""
         monkeypatch.setenv("A_SECRET_TOKEN", "sesame")
         result = await SandboxRuntime(work, env={"GIVEN": "yes"}).exec("env; cat /proc/*/environ")
@@ -141,19 +141,19 @@ class TestRights:
         assert names - {"SHLVL", "_"} == {"PATH", "LANG", "HOME", "PWD"}
         assert "GIVEN=yes" in result.stdout
 
-    async def test_processes(self, work: Path) -> None:
+    async def test_only_own_processes_are_visible(self, work: Path) -> None:
         """A command sees only its own processes and can signal no other."""
         result = await SandboxRuntime(work).exec(f"ls -d /proc/[0-9]*; kill -0 {os.getpid()}")
         assert len(result.stdout.split()) < 10
         assert result.exit_code != 0
 
-    async def test_capabilities(self, work: Path) -> None:
+    async def test_command_has_no_capabilities(self, work: Path) -> None:
         """A command has no capabilities, whichever user runs this program."""
         status = (await SandboxRuntime(work).exec("grep Cap /proc/self/status")).stdout
         assert {line.split()[1] for line in status.splitlines()} == {"0" * 16}
 
     @pytest.mark.parametrize("name", [name for name in KERNEL if Path("/proc", name).exists()])
-    async def test_kernel(self, work: Path, name: str) -> None:
+    async def test_kernel_controls_are_covered(self, work: Path, name: str) -> None:
         """Kernel controls and secrets in /proc are covered by a read-only mount."""
         mounts = (await SandboxRuntime(work).exec("cat /proc/mounts")).stdout.splitlines()
         options = {mount.split()[1]: mount.split()[3].split(",") for mount in mounts}
@@ -161,7 +161,7 @@ class TestRights:
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root owns the kernel's settings")
     @pytest.mark.parametrize("file", ["vm/swappiness", "kernel/core_pattern"])
-    async def test_settings_as_root(self, work: Path, file: str) -> None:
+    async def test_root_can_read_but_not_write_settings(self, work: Path, file: str) -> None:
         """Root of this machine can read the kernel's settings inside, but not write them."""
         command = f"cat /proc/sys/{file} > old && cat old > /proc/sys/{file}"
         done = await SandboxRuntime(work).exec(command)
@@ -169,13 +169,13 @@ class TestRights:
         assert f"/proc/sys/{file}: Read-only file system" in done.stderr
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="others cannot read all of it out here either")
-    async def test_secrets_as_root(self, work: Path) -> None:
+    async def test_root_cannot_read_kernel_secrets(self, work: Path) -> None:
         """Root of this machine cannot read the kernel's keys and addresses inside."""
         done = await SandboxRuntime(work).exec("cat /proc/keys /proc/key-users /proc/kallsyms")
         assert done.stdout == ""
 
     @pytest.mark.slow
-    async def test_everything_dies_with_it(self, work: Path) -> None:
+    async def test_no_process_outlives_the_call(self, work: Path) -> None:
         """A-104: no process outlives the call, even if it left its session and group."""
         slow, quick = next(numbers), next(numbers)
         with pytest.raises(RuntimeTimeoutError):
@@ -211,7 +211,7 @@ asyncio.run(check())
 class TestAnotherUser:
     """A sandbox that is started by a user other than root, as usual."""
 
-    def test_keeps_the_same_things_out(self) -> None:
+    def test_same_restrictions_apply(self) -> None:
         """A command writes only where it may, and own namespaces give it no more access."""
         skip_without_sandbox(OTHER)
         held = [
@@ -242,7 +242,7 @@ class TestAnotherUser:
 
 
 class TestEnd:
-    async def test_what_is_killed_is_all_of_it(self, work: Path) -> None:
+    async def test_first_process_is_in_the_killed_session(self, work: Path) -> None:
         """A-97: the first process inside is in the group and session that are ended from outside."""
         # Inside, a group or session that began outside has the number 0.
         done = await SandboxRuntime(work).exec("cut -d ' ' -f 5,6 /proc/1/stat")
@@ -257,7 +257,7 @@ class TestEnd:
 class TestPlantedLinks:
     """File methods do not follow a link that a command planted out of the sandbox."""
 
-    async def test_reading(self, work: Path) -> None:
+    async def test_link_to_outside_does_not_exist_for_reading(self, work: Path) -> None:
         """A-106: the target of a link to the outside does not exist for reading."""
         runtime = SandboxRuntime(work)
         await runtime.exec("ln -s ../secret file; ln -s .. up; ln -s /etc/shadow shadow")
@@ -266,7 +266,7 @@ class TestPlantedLinks:
             with pytest.raises(FileNotFoundError):
                 await runtime.read_file(path)
 
-    async def test_writing(self, work: Path) -> None:
+    async def test_writing_through_a_link_to_outside_is_refused(self, work: Path) -> None:
         """A-106: writing through a link to the outside is refused with an error."""
         runtime = SandboxRuntime(work)
         await runtime.exec("ln -s ../secret file; ln -s ../private dir; ln -s .. up")
@@ -285,21 +285,21 @@ class TestPlantedLinks:
         await runtime.write_file("link", "y")
         assert (work / "file").read_text() == "y"
 
-    async def test_where_nothing_stays(self, work: Path) -> None:
+    async def test_writing_to_a_discarded_place_is_an_error(self, work: Path) -> None:
         """A-106: writing to a place whose files are discarded is an error."""
         for path in ("/tmp/x", "/x", "/dev/x", "/dev/shm/x", "/usr/x"):
             with pytest.raises(AgentRuntimeError, match="Cannot write"):
                 await SandboxRuntime(work).write_file(path, "lost")
 
     @pytest.mark.parametrize("path", ["fifo", "/dev/zero", "."])
-    async def test_no_file(self, work: Path, path: str) -> None:
+    async def test_irregular_file_is_not_read(self, work: Path, path: str) -> None:
         """A-106: a path that is not a regular file is not read."""
         runtime = SandboxRuntime(work)
         await runtime.exec("mkfifo fifo")
         with pytest.raises(AgentRuntimeError, match="it is not a regular file"):
             await runtime.read_file(path)
 
-    async def test_too_large(self, work: Path) -> None:
+    async def test_too_large_file_is_not_loaded(self, work: Path) -> None:
         """A-106: a file beyond the size limit is not loaded into memory."""
         runtime = SandboxRuntime(work)
         await runtime.exec("truncate -s 65M large")
@@ -310,7 +310,7 @@ class TestPlantedLinks:
 class TestPlaces:
     """Places that are refused at creation, because they would make the sandbox ineffective."""
 
-    def test_everything(self, work: Path) -> None:
+    def test_root_is_refused_as_working_directory(self, work: Path) -> None:
         """The root is refused as working directory, by any name."""
         (work / "root").symlink_to("/")
         for path in ("/", "/tmp/..", work / "root"):
@@ -318,7 +318,7 @@ class TestPlaces:
                 SandboxRuntime(path)
 
     @pytest.mark.parametrize("name", ["deep/down", "link", "gone", "alias"])
-    def test_exchangeable(self, work: Path, name: str) -> None:
+    def test_replaceable_read_only_path_is_refused(self, work: Path, name: str) -> None:
         """A read-only path that a command could replace by a link is refused."""
         (work / "deep/down").mkdir(parents=True)
         (work / "link").symlink_to("/etc")
@@ -327,7 +327,7 @@ class TestPlaces:
         with pytest.raises(ValueError, match="could exchange it"):
             SandboxRuntime(work, read_only=[path])
 
-    async def test_part_of_another(self, work: Path) -> None:
+    async def test_working_directory_within_a_writable_place(self, work: Path) -> None:
         """A working directory within a writable place is part of it."""
         (work / "a/b").mkdir(parents=True)
         runtime = SandboxRuntime(work / "a/b", writable=[work])
@@ -336,14 +336,18 @@ class TestPlaces:
 
 
 class TestWithoutBubblewrap:
-    def test_missing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_missing_program_names_its_package(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The error names the package that has the missing program."""
         monkeypatch.setenv("PATH", str(tmp_path))
         with pytest.raises(AgentRuntimeError) as raised:
             SandboxRuntime(tmp_path)
         assert str(raised.value) == "bubblewrap is not installed: apt-get install bubblewrap"
 
-    async def test_forbidden(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_forbidden_namespaces_run_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """If the machine forbids user namespaces, the error says so and nothing runs unprotected."""
         program = tmp_path / "bwrap"
         program.write_text(
@@ -365,7 +369,7 @@ class TestWithoutBubblewrap:
             await runtime.write_file("ran", "")
         assert not (tmp_path / "ran").exists()
 
-    async def test_that_disappears(self, work: Path) -> None:
+    async def test_removed_working_directory_is_named(self, work: Path) -> None:
         """The error names a working directory that was removed."""
         runtime = SandboxRuntime(work)
         await asyncio.to_thread(os.rmdir, work)

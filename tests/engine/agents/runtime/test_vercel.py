@@ -30,7 +30,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[VercelSe
 
 
 class TestLife:
-    async def test_made_when_needed(self, server: VercelServer) -> None:
+    async def test_sandbox_is_made_at_first_command(self, server: VercelServer) -> None:
         """A-108: no sandbox is made before the first command, and one serves all commands."""
         runtime = VercelSandboxRuntime(base_url=server.url, time_limit=600)
         assert server.state.made == []
@@ -48,12 +48,12 @@ class TestLife:
             await runtime.exec("true")
         assert len(server.state.made) == 1
 
-    async def test_never_used(self, server: VercelServer) -> None:
+    async def test_unused_runtime_makes_no_sandbox(self, server: VercelServer) -> None:
         """An unused runtime makes no sandbox."""
         await VercelSandboxRuntime(base_url=server.url).aclose()
         assert (server.state.made, server.state.stopped) == ([], 0)
 
-    async def test_cancelled_while_it_is_made(self, server: VercelServer) -> None:
+    async def test_creation_cancelled_still_stops_sandbox(self, server: VercelServer) -> None:
         """A sandbox whose creation was cancelled is still tracked and stopped."""
         runtime = VercelSandboxRuntime(base_url=server.url)
         running = asyncio.create_task(runtime.exec("true"))
@@ -65,7 +65,7 @@ class TestLife:
         await runtime.aclose()
         assert (len(server.state.made), server.state.stopped) == (1, 1)
 
-    async def test_aborted_while_it_is_made(self, server: VercelServer) -> None:
+    async def test_abort_does_not_wait_for_creation(self, server: VercelServer) -> None:
         """A-105: an abort does not wait for the sandbox, and the command never starts."""
         runtime, signal = VercelSandboxRuntime(base_url=server.url), AbortSignal()
         running = asyncio.create_task(runtime.exec("true", abort=signal))
@@ -92,7 +92,7 @@ class TestCommands:
         assert "VERCEL_TOKEN" not in said
 
     @pytest.mark.slow
-    async def test_everything_dies_with_it(self, server: VercelServer) -> None:
+    async def test_detached_processes_are_ended(self, server: VercelServer) -> None:
         """A-104: processes that left their session are found by their mark and ended."""
         quick, slow = next(numbers), next(numbers)
         async with VercelSandboxRuntime(base_url=server.url) as runtime:
@@ -103,7 +103,7 @@ class TestCommands:
             await until(lambda: not process_sleeps(slow))
 
     @pytest.mark.slow
-    async def test_another_call_goes_on(self, server: VercelServer) -> None:
+    async def test_ending_one_command_keeps_another_running(self, server: VercelServer) -> None:
         """A-104: ending one command does not end another."""
         async with VercelSandboxRuntime(base_url=server.url) as runtime:
             other = asyncio.create_task(
@@ -132,7 +132,7 @@ class TestRefusals:
         assert (await runtime.exec("echo x")).stdout == "x\n"
         await runtime.aclose()
 
-    async def test_out_of_order(self, server: VercelServer) -> None:
+    async def test_later_failure_of_the_service(self, server: VercelServer) -> None:
         """A later failure of the service fails the command or file operation with its message."""
         runtime = VercelSandboxRuntime(base_url=server.url)
         await runtime.exec("true")
@@ -146,7 +146,7 @@ class TestRefusals:
         server.state.refuse_with = None
         await runtime.aclose()
 
-    async def test_nobody_there(self, server: VercelServer) -> None:
+    async def test_unreachable_service(self, server: VercelServer) -> None:
         """An unreachable service is a runtime error."""
         with pytest.raises(AgentRuntimeError, match="Cannot make a sandbox"):
             await VercelSandboxRuntime(base_url="http://127.0.0.1:9/api").exec("true")

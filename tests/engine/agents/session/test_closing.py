@@ -24,7 +24,7 @@ from ..script import Slow, Watched, alive, pid_in, until, watched
 
 
 class TestWaiting:
-    async def test_cancelled_waiter(self) -> None:
+    async def test_cancelled_waiter_does_not_cancel_the_run(self) -> None:
         """A-97: cancelling a waiter does not cancel the run."""
         slow = Slow()
         w = await watched(C(slow={}), T("ok"), tools=[slow.tool])
@@ -56,7 +56,7 @@ class TestClosing:
         await until(lambda: not alive(pid))
         assert w.turn_end.stop_reason == "aborted"
 
-    async def test_leaves_nothing_in_the_background(self, tmp_path: Path) -> None:
+    async def test_background_processes_end_with_the_call(self, tmp_path: Path) -> None:
         """Background processes of a command end with its call."""
         w = await watched(
             C(bash={"command": "sleep 1000 > /dev/null 2>&1 & echo $! > pid"}),
@@ -75,7 +75,7 @@ class TestClosing:
         await w.session.aclose()
         assert w.session.closed
 
-    async def test_while_the_end_is_told(self) -> None:
+    async def test_messages_during_turn_end_are_handed_back(self) -> None:
         """A-63: messages sent while the turn end is reported are handed back on close."""
         w = await watched(T("one"), T("never"))
 
@@ -93,7 +93,7 @@ class TestClosing:
         assert (w.session.undelivered, w.session.waiting) == (("more", "and more"), ())
         assert len(w.model.requests) == 1
 
-    async def test_right_after_the_end_was_told(self) -> None:
+    async def test_message_for_unstarted_run_is_handed_back(self) -> None:
         """A-63: a message for the next run is handed back if the session closes before it begins."""
         w = await watched(T("one"), T("never"))
         closing: list[asyncio.Future[None]] = []
@@ -110,7 +110,7 @@ class TestClosing:
         assert w.session.undelivered == ("more",)
         assert [e.undelivered for e in w.events if isinstance(e, StatusEvent)] == [(), ("more",)]
 
-    async def test_from_a_listener(self) -> None:
+    async def test_listener_can_close_its_own_session(self) -> None:
         """A listener can close its own session."""
         w = await watched(T("a", "b"), T("never"))
         w.session.on("text_delta", lambda e: w.session.aclose())

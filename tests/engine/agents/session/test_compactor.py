@@ -84,7 +84,7 @@ async def held() -> tuple[Watched, Held, asyncio.Task[SummaryMessage | None]]:
 
 
 class TestCompacting:
-    async def test_the_next_prompt(self) -> None:
+    async def test_next_prompt_has_summary_and_kept_messages(self) -> None:
         """Section 9: four messages are kept; the prompt has the summary, these, and later messages."""
         w = await talked(T(" They ", "spoke. "), T("a4"))
         summary = await w.session.compact()
@@ -99,7 +99,7 @@ class TestCompacting:
             'user "u4"',
         ]
 
-    async def test_what_is_asked(self) -> None:
+    async def test_model_is_asked_to_sum_up(self) -> None:
         """Section 9: the session's model is asked, without tools, to sum up the messages not kept."""
         w = await talked(T("S"))
         await w.session.compact(2, instructions="Keep numbers.")
@@ -111,7 +111,7 @@ class TestCompacting:
         assert '"u3"' not in asked.text
         assert "Keep numbers." in asked.text
 
-    async def test_the_store_keeps_everything(self) -> None:
+    async def test_store_keeps_all_messages(self) -> None:
         """A-77: a summary is an additional message; store and session keep all others."""
         w = await talked(T("S"))
         before = list(w.session.messages)
@@ -120,7 +120,7 @@ class TestCompacting:
         assert stored == [*before, SummaryMessage(text="S", kept=4, by="maria")]
         assert list(w.session.messages) == stored
 
-    async def test_what_is_told(self) -> None:
+    async def test_events_are_reported_in_order(self) -> None:
         """A-11: status, start, step with usage, and the summary once it is stored are reported."""
         w = await talked(T("S"))
         stored: list[int] = []
@@ -142,7 +142,7 @@ class TestCompacting:
         assert stored == [7]
         assert w.session.usage == before + Usage(input=10, output=5)
 
-    async def test_again(self) -> None:
+    async def test_second_summary_uses_the_first(self) -> None:
         """Section 9: the second summary is made from the first one and the messages after it."""
         w = await talked(T("S1"), T("a4"), T("S2"), T("a5"))
         await w.session.compact(2)
@@ -163,7 +163,7 @@ class TestCompacting:
         assert await w.session.compact() is None
         assert (len(w.model.requests), w.events) == (1, [])
 
-    async def test_resumed(self) -> None:
+    async def test_resumed_session_sends_the_same(self) -> None:
         """A-7, A-77: a session resumed from the store sends the same as the live one."""
         w = await talked(T("S"), T("a4"))
         await w.session.compact(3)
@@ -173,7 +173,7 @@ class TestCompacting:
         await w.session.prompt("u4")
         assert model.requests[0].messages == w.model.requests[-1].messages
 
-    async def test_going_on_after_it(self) -> None:
+    async def test_summary_is_not_the_last_message(self) -> None:
         """Section 9: a summary does not count as the last message when a run is continued."""
         w = await watched(T("a1"), ERR("boom"), T("S"), T("ok"))
         await w.say("u1")
@@ -184,7 +184,7 @@ class TestCompacting:
         await w.session.wait_for_idle()
         assert w.prompt(4) == ['user "<summary>\nS\n</summary>"', 'user "u2"']
 
-    async def test_the_gate_is_not_asked(self) -> None:
+    async def test_gate_does_not_see_it(self) -> None:
         """Section 9: compacting is not a call, so the gate does not see it."""
         gate = Log()
         w = await talked(T("S"), gate=gate)
@@ -203,7 +203,7 @@ class TestCompacting:
 
 
 class TestMeanwhile:
-    async def test_busy(self) -> None:
+    async def test_refused_while_busy(self) -> None:
         """Section 9: it is refused during a run or another compaction."""
         slow = Slow()
         w = await watched(C(slow={}), T("ok"), tools=[slow.tool])
@@ -220,7 +220,7 @@ class TestMeanwhile:
         model.go_on.set()
         assert await compacting is not None
 
-    async def test_a_message_waits(self) -> None:
+    async def test_messages_come_first_afterwards(self) -> None:
         """Section 9: messages sent meanwhile, in either mode, come first afterwards."""
         w, model, compacting = await held()
         w.session.send("queued", mode="queue")
@@ -235,7 +235,7 @@ class TestMeanwhile:
         assert w.session.undelivered == ()
         assert [e.status for e in w.events if isinstance(e, StatusEvent)] == ["busy", "idle"]
 
-    async def test_abort(self) -> None:
+    async def test_abort_changes_nothing(self) -> None:
         """Section 9: an abort changes nothing; waiting messages are handed back and reported."""
         w, model, compacting = await held()
         before = w.session.messages
@@ -250,7 +250,7 @@ class TestMeanwhile:
         assert await w.session.prompt("u4") == "reply 2"
         assert len(model.requests[1].messages) == 7
 
-    async def test_a_message_after_the_abort(self) -> None:
+    async def test_message_after_the_abort_starts_a_run(self) -> None:
         """A-63: a message after the abort starts a run, and handed-back messages are still reported."""
         w, model, compacting = await held()
         w.session.send("before")
@@ -264,7 +264,7 @@ class TestMeanwhile:
         told = [(e.status, e.undelivered) for e in w.events if isinstance(e, StatusEvent)]
         assert told == [("busy", ()), ("idle", ("before",)), ("busy", ()), ("idle", ())]
 
-    async def test_who_waits_is_cancelled(self) -> None:
+    async def test_cancelling_the_caller_stops_it(self) -> None:
         """A-97: cancelling the caller stops it; the session becomes idle and stays usable."""
         w, model, compacting = await held()
         compacting.cancel()
@@ -274,7 +274,7 @@ class TestMeanwhile:
         model.go_on.set()
         assert await w.session.prompt("u4") == "reply 2"
 
-    async def test_closing(self) -> None:
+    async def test_closing_the_session_stops_it(self) -> None:
         """Section 9: closing the session stops it, and a closed session refuses it."""
         w, _, compacting = await held()
         await w.session.aclose()
@@ -283,7 +283,7 @@ class TestMeanwhile:
         with pytest.raises(SessionClosedError):
             await w.session.compact()
 
-    async def test_closed_by_a_listener(self) -> None:
+    async def test_listener_can_close_the_session(self) -> None:
         """Section 9: a listener can close the session when the summary is reported."""
         w = await talked(T("S"))
         w.session.on("compacted", lambda event: w.session.aclose())
@@ -291,7 +291,7 @@ class TestMeanwhile:
             assert await w.session.compact() is not None
         assert w.session.closed
 
-    async def test_settings_may_change(self) -> None:
+    async def test_model_assigned_meanwhile_is_used_next(self) -> None:
         """Part 2: a model that is assigned meanwhile is used for the next call."""
         w, model, compacting = await held()
         other = ScriptedModel([T("a4")])
@@ -313,7 +313,7 @@ class TestGoingWrong:
             (T("half") + Reply(finish="content-filter"), "content filter stopped it"),
         ],
     )
-    async def test_no_summary(self, reply: Reply, why: str) -> None:
+    async def test_unusable_reply_changes_nothing(self, reply: Reply, why: str) -> None:
         """Section 9: a failed, empty or truncated reply changes nothing and raises an error."""
         w = await talked(reply, T("a4"))
         before = w.session.messages
@@ -328,21 +328,21 @@ class TestGoingWrong:
         assert await w.session.prompt("u4") == "a4"
         assert len(w.model.requests[-1].messages) == 7
 
-    async def test_an_empty_reply_still_cost_something(self) -> None:
+    async def test_tokens_of_unusable_reply_are_counted(self) -> None:
         """A-27: tokens of an unusable reply are counted."""
         w = await talked(T(""))
         with pytest.raises(CompactionError):
             await w.session.compact()
         assert w.session.usage == Usage(input=40, output=20)
 
-    async def test_the_cause_is_kept(self) -> None:
+    async def test_error_keeps_its_cause(self) -> None:
         """Section 9: the error has the model's exception as its cause."""
         w = await talked(ERR(OSError("no route")))
         with pytest.raises(CompactionError) as caught:
             await w.session.compact()
         assert isinstance(caught.value.__cause__, OSError)
 
-    async def test_a_store_that_fails(self) -> None:
+    async def test_unstored_summary_has_no_effect(self) -> None:
         """A-11: a summary that cannot be stored is not reported and has no effect."""
 
         class Full(InMemorySessionStore):
@@ -358,7 +358,7 @@ class TestGoingWrong:
         await w.session.prompt("u4")
         assert len(w.model.requests[-1].messages) == 7
 
-    async def test_a_listener_that_raises(self) -> None:
+    async def test_raising_listener_keeps_the_stored_summary(self) -> None:
         """A-32: the listener's error is raised, and the summary, already stored, is effective."""
         w = await talked(T("S"))
 
@@ -371,7 +371,7 @@ class TestGoingWrong:
         assert w.session.messages[-1] == SummaryMessage(text="S", kept=4)
         assert w.session.status == "idle"
 
-    async def test_an_open_call(self) -> None:
+    async def test_refused_while_a_call_is_open(self) -> None:
         """A-32: compaction is refused while a call has no result, which would come after the summary."""
         store = InMemorySessionStore()
         call = ProposedCall(call_id="c1", name="deploy")
@@ -385,7 +385,7 @@ class TestGoingWrong:
 
 
 class TestOverHttp:
-    async def test_two_turns_around_it(self) -> None:
+    async def test_prompt_after_compaction_starts_with_summary(self) -> None:
         """Section 9: over real HTTP, no tools are sent, and the next prompt starts with the summary."""
         call = [begins_call(0, "a", "bash", '{"command": "echo hi"}'), *ends("tool_calls")]
         answers = [call, says("done"), says("They said hi."), Refusal(400, "no"), says("sure")]

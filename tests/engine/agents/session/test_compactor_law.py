@@ -76,7 +76,7 @@ class TestLaws:
     )
     @settings(max_examples=examples(200), deadline=None)
     @given(replies, actions, decisions, faults)
-    def test_nothing_is_lost(
+    def test_no_message_is_lost(
         self,
         script: list[Reply],
         said: list[tuple[int, str]],

@@ -82,7 +82,7 @@ class Talk:
 class TestLeaving:
     @pytest.mark.parametrize("error", LEAVING)
     @pytest.mark.parametrize("event", OFTEN)
-    def test_goes_on_once_the_run_has_ended(
+    def test_run_ends_before_the_exception_propagates(
         self, event: EventName, error: Callable[[], BaseException]
     ) -> None:
         """A-32: a listener can end the program; before that the run fails as with any error.
@@ -98,7 +98,7 @@ class TestLeaving:
         assert isinstance(told.__cause__, type(error()))
         assert event in str(told)
 
-    def test_what_an_error_listener_raises(self) -> None:
+    def test_error_listener_can_end_the_program(self) -> None:
         """A-33: the same holds for an error listener that ends the program."""
         talk = Talk("error", lambda: SystemExit(3))
         talk.replies = [ERR(ZeroDivisionError("no model"))]
@@ -107,7 +107,7 @@ class TestLeaving:
         asyncio.run(talk.whole())
         assert [type(error) for error in talk.errors] == [ZeroDivisionError]
 
-    def test_observers(self) -> None:
+    def test_observer_can_end_the_program(self) -> None:
         """A-32: the same holds for an observer of all events."""
         talk = Talk("turn_end", KeyboardInterrupt)
 
@@ -122,7 +122,7 @@ class TestLeaving:
             asyncio.run(live())
         asyncio.run(talk.whole())
 
-    def test_a_compaction(self) -> None:
+    def test_listener_during_compaction_can_end_the_program(self) -> None:
         """A-32: the same holds for a listener during a compaction."""
         talk = Talk("compaction_start", lambda: SystemExit(3))
 
@@ -139,7 +139,7 @@ class TestLeaving:
         asyncio.run(talk.whole())
 
     @pytest.mark.slow
-    async def test_anything_else(self) -> None:
+    async def test_other_base_exception_ends_the_run(self) -> None:
         """A-32: any other base exception ends the run too, and waiters get it as the cause."""
         agent = Agent(ScriptedModel([C(c1=("note", {})), T("done")]), tools=[note])
         session = await agent.create_session("s")
@@ -185,7 +185,7 @@ class TestCancelledFromWithin:
         ended = [m for m in session.messages if isinstance(m, ToolMessage)]
         assert all(m.is_error for m in ended) or event in ("tool_result", "turn_end")
 
-    async def test_a_compaction_fails(self) -> None:
+    async def test_fails_a_compaction(self) -> None:
         """A-32: such a cancellation fails a compaction instead of stopping it like an abort."""
         agent = Agent(ScriptedModel([T("a"), T("b"), T("summary")]))
         session = await agent.create_session("s")
@@ -199,7 +199,7 @@ class TestCancelledFromWithin:
         with pytest.raises(AgentError, match="cancelled from within"):
             await session.compact(0)
 
-    async def test_being_cancelled_itself_still_counts(self) -> None:
+    async def test_cancelled_run_is_aborted_as_usual(self) -> None:
         """A-97: if the run is cancelled while a listener works, it is aborted as usual."""
         runs: list[asyncio.Task[None]] = []
 

@@ -21,7 +21,7 @@ from ..script import SKIPPED, Slow, noted, until, watched
 
 
 class TestRouting:
-    async def test_never_blocks(self) -> None:
+    async def test_send_returns_at_once(self) -> None:
         """A-70: sending returns at once, and the session is busy from then on."""
         w = await watched(T("x"))
         assert w.session.status == "idle"
@@ -30,7 +30,7 @@ class TestRouting:
         await w.session.wait_for_idle()
         assert w.session.status == "idle"
 
-    async def test_waiting_when_idle(self) -> None:
+    async def test_waiting_on_an_idle_session_returns(self) -> None:
         """A-71: waiting on an idle session returns, before any run and after one."""
         w = await watched(T("x"))
         await w.session.wait_for_idle()
@@ -48,7 +48,7 @@ class TestRouting:
         assert [str(o) for o in outcomes] == ["boom"] * 3
         assert (await w.say("again"))[-1] == 'turn_end("ok")'
 
-    async def test_same_tick(self) -> None:
+    async def test_messages_in_the_same_tick_share_the_first_prompt(self) -> None:
         """A-74: messages sent right after the first one are all in the first prompt."""
         w = await watched(T("reply"))
         for text in ("1", "2", "3"):
@@ -57,7 +57,7 @@ class TestRouting:
         assert w.prompt(1) == ['user "1"', 'user "2"', 'user "3"']
         assert len(w.model.requests) == 1
 
-    async def test_mode_of_the_call_wins(self) -> None:
+    async def test_mode_of_the_call_takes_precedence(self) -> None:
         """A-8: the call's mode takes precedence over the session's, and that over the agent's."""
         w = await watched(T("a"), T("b"), T("c"), send_mode="queue")
         w.session.send("1")
@@ -97,19 +97,19 @@ class TestRouting:
             w.session.send("x", mode="shout")
         assert w.session.status == "idle"
 
-    async def test_who_said_it(self) -> None:
+    async def test_message_keeps_its_sender(self) -> None:
         """A message keeps its sender."""
         w = await watched(T("x"))
         w.session.send("go", by="maria")
         await w.session.wait_for_idle()
         assert w.session.messages[0].by == "maria"
 
-    async def test_prompt(self) -> None:
+    async def test_prompt_returns_the_turns_text(self) -> None:
         """`prompt` sends, waits and returns the turn's text."""
         w = await watched(T("one"), T("two"))
         assert [await w.session.prompt("a"), await w.session.prompt("b")] == ["one", "two"]
 
-    async def test_closed(self) -> None:
+    async def test_closed_session_refuses_messages(self) -> None:
         """A closed session refuses messages."""
         w = await watched()
         await w.session.aclose()
@@ -132,14 +132,14 @@ class TestSteering:
         assert w.prompt(2) == ['user "go"', 'assistant ""+c1', 'result c1 ok "done"', 'user "STEER"']
         assert (await w.stored())[:4] == w.prompt(2)
 
-    async def test_told_before_the_first_delta(self) -> None:
+    async def test_reported_before_the_first_delta(self) -> None:
         """A-73: the steering message's event comes before the reply that it steers."""
         w = await watched(T("a"), T("b"))
         w.session.on("text_delta", lambda e: w.session.send("now") if e.delta == "a" else None)
         seen = await w.say("go")
         assert seen.index('user "now"') < seen.index('delta "b"')
 
-    async def test_during_the_decision_of_another(self) -> None:
+    async def test_message_during_a_decision_skips_later_calls(self) -> None:
         """A-75: a message during the decision on c1 skips the calls after it; c1 still runs."""
         ran: list[str] = []
         calls = C(c1=("note", {"text": "1"}), c2=("note", {"text": "2"}), c3=("note", {"text": "3"}))
@@ -170,7 +170,7 @@ class TestSteering:
             'user "STEER"',
         ]
 
-    async def test_during_the_reply(self) -> None:
+    async def test_message_during_the_reply_skips_its_calls(self) -> None:
         """A-76: a message during the reply skips all of its calls."""
         ran: list[str] = []
         w = await watched(T("let me") + C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted(ran)])
@@ -188,7 +188,7 @@ class TestSteering:
         ]
         assert ran == []
 
-    async def test_withdraws_a_decision(self) -> None:
+    async def test_message_cancels_a_listeners_decision(self) -> None:
         """A-78: a message while a listener decides cancels it, and skips that call and the rest."""
         ran: list[str] = []
         w = await watched(C(c1=("note", {}), c2=("note", {})), T("ok"), tools=[noted(ran)])
@@ -217,7 +217,7 @@ class TestSteering:
         assert w.prompt(2)[-1] == 'user "STEER"'
         assert ran == []
 
-    async def test_queued_message_withdraws_nothing(self) -> None:
+    async def test_queued_message_does_not_affect_the_decision(self) -> None:
         """A-78: only steering interrupts; a queued message does not affect the decision."""
         ran: list[str] = []
         w = await watched(C(note={}), T("A"), T("B"), tools=[noted(ran)])
@@ -236,7 +236,7 @@ class TestSteering:
         assert ran == [""]
         assert w.turn_end.text == "B"
 
-    async def test_from_an_observer_of_the_call(self) -> None:
+    async def test_message_by_an_observer_skips_the_call(self) -> None:
         """A-78: a message by an observer, which gets the call first, skips it too."""
         ran: list[str] = []
         w = await watched(C(c1=("note", {})), T("ok"), tools=[noted(ran)])
@@ -244,7 +244,7 @@ class TestSteering:
         assert f'result c1 err "{SKIPPED}"' in await w.say("go")
         assert ran == []
 
-    async def test_during_the_last_reply(self) -> None:
+    async def test_message_during_the_last_reply_is_answered(self) -> None:
         """A-81: a message during a text-only reply gets an answer in the same run."""
         w = await watched(T("First"), T("Second"))
         w.session.on("text_delta", lambda e: w.session.send("STEER") if e.delta == "First" else None)
@@ -254,7 +254,7 @@ class TestSteering:
 
 
 class TestQueueing:
-    async def test_keeps_the_run_alive(self) -> None:
+    async def test_answered_in_the_same_run(self) -> None:
         """A-79: a queued message is answered in the same run."""
         w = await watched(T("First reply"), T("Queued reply"))
         w.session.send("1")
@@ -264,7 +264,7 @@ class TestQueueing:
         assert (kinds.count("step"), kinds.count("turn_end")) == (2, 1)
         assert w.prompt(2) == ['user "1"', 'assistant "First reply"', 'user "2"']
 
-    async def test_one_after_the_other(self) -> None:
+    async def test_each_message_gets_its_own_turn(self) -> None:
         """A-80: each queued message gets a separate turn, in order."""
         w = await watched(T("A"), T("B"), T("C"), send_mode="queue")
         for text in ("1", "2", "3"):
@@ -281,14 +281,14 @@ class TestQueueing:
         await w.session.wait_for_idle()
         assert w.prompt(2) == ['user "1"', 'assistant "A"', 'user "2"', 'user "3"']
 
-    async def test_from_the_turns_end(self) -> None:
+    async def test_message_from_turn_end_listener_starts_a_run(self) -> None:
         """A-82: a message from a turn end listener starts a new run, and waiting includes it."""
         w = await watched(T("one"), T("two"))
         w.session.on("turn_end", lambda e: w.session.send("more") if e.text == "one" else None)
         seen = await w.say("go")
         assert [s for s in seen if s.startswith("turn_end")] == ['turn_end("one")', 'turn_end("two")']
 
-    async def test_steering_goes_first(self) -> None:
+    async def test_steering_joins_before_the_queue(self) -> None:
         """A-83: in a tool turn, steering joins the next prompt, and the queue waits."""
         slow = Slow()
         w = await watched(C(slow={}), T("T1"), T("T2"), tools=[slow.tool])
@@ -303,7 +303,7 @@ class TestQueueing:
 
 
 class TestUntil:
-    async def test_messages_arrive_in_their_order(self) -> None:
+    async def test_messages_keep_their_order(self) -> None:
         """Messages sent one by one during a run keep their order."""
         slow = Slow()
         w = await watched(C(slow={}), T("ok"), tools=[slow.tool])

@@ -98,7 +98,7 @@ class TestCreating:
         assert await store.exists("s")
         assert not await agent.store.exists("s")
 
-    async def test_unused(self) -> None:
+    async def test_unused_session_is_not_stored(self) -> None:
         """A-10: an unused session is not in the store."""
         agent = Agent(ScriptedModel([]))
         session = await agent.create_session()
@@ -108,12 +108,12 @@ class TestCreating:
 
 
 class TestResuming:
-    async def test_unknown(self) -> None:
+    async def test_unknown_session_is_an_error(self) -> None:
         """A-5: resuming an unknown session is an error with its id."""
         with pytest.raises(SessionNotFoundError, match=r"^Session not found: nonexistent$"):
             await Agent(ScriptedModel([])).resume_session("nonexistent")
 
-    async def test_empty(self) -> None:
+    async def test_empty_session_can_be_resumed(self) -> None:
         """A-6: an empty session that exists can be resumed."""
 
         class Empty(InMemorySessionStore):
@@ -173,7 +173,7 @@ class TestStore:
         assert await store.load("x") == [UserMessage(text="Hi")]
         assert not await store.exists("y")
 
-    async def test_copies(self, store: SessionStore) -> None:
+    async def test_store_keeps_its_own_copies(self, store: SessionStore) -> None:
         """A-9: changes to appended or loaded lists and messages do not reach the store."""
         call = ProposedCall(call_id="c", name="bash", args={"command": "ls", "deep": {"a": [1]}})
         message = AssistantMessage(tool_calls=(call,))
@@ -185,7 +185,7 @@ class TestStore:
         [kept] = await store.load("x")
         assert kept.tool_calls[0].args == {"command": "ls", "deep": {"a": [1]}}
 
-    async def test_goes_on(self, store: SessionStore) -> None:
+    async def test_session_continues_from_stored_messages(self, store: SessionStore) -> None:
         """A-4, A-7: a session continues from the stored messages, and can be created only once."""
         agent = Agent(ScriptedModel([T("Hello"), T("Again")]), store=store)
         w = Watched(agent, await agent.create_session("x"))
@@ -197,7 +197,7 @@ class TestStore:
         assert again.prompt(2) == ['user "Hi"', 'assistant "Hello"', 'user "More"']
         assert await again.stored() == [*again.prompt(2), 'assistant "Again"']
 
-    async def test_stored_before_told(self) -> None:
+    async def test_message_is_stored_before_its_event(self) -> None:
         """A-11: when an event is reported, its message is already stored."""
         w = await watched(C(note={}), T("ok"), tools=[noted([])])
         stored: list[int] = []

@@ -51,7 +51,7 @@ RULES = "require test before deploy\nlimit deploy to 1 per session\n"
 
 
 class TestTask:
-    async def test_the_subagent_answers_for_its_call(self) -> None:
+    async def test_subagents_last_text_is_the_result(self) -> None:
         """§9 ☆: `task_<name>` gives another agent its own conversation; its last text is the result."""
         shop = Shop()
         helper = shop.agent(C(test={}), T("All ", "green."))
@@ -67,7 +67,7 @@ class TestTask:
         assert [m.role for m in helper.model.requests[0].messages] == ["user"]
         assert shop.ran == ["test"]
 
-    async def test_its_errors_are_the_calls(self) -> None:
+    async def test_failing_subagent_is_a_failed_call(self) -> None:
         """A-57: a failing subagent is a failed call, and the parent continues."""
         shop = Shop()
         helper = shop.agent(ERR("no model today"))
@@ -78,7 +78,7 @@ class TestTask:
         assert await session.prompt("go") == "I see."
         assert (results[0].result, results[0].is_error) == ("no model today", True)
 
-    async def test_its_steps_end(self) -> None:
+    async def test_result_says_that_the_step_limit_was_reached(self) -> None:
         """The result of a subagent that reaches its step limit says so."""
         shop = Shop()
         helper = Agent(
@@ -92,7 +92,7 @@ class TestTask:
         assert results[0].result == "[helper stopped after 3 steps]"
         assert shop.ran == ["test"] * 3
 
-    async def test_an_agent_that_calls_itself_ends(self) -> None:
+    async def test_recursive_delegation_is_limited(self) -> None:
         """Agents that delegate recursively are stopped after eight levels."""
         model = ScriptedModel(
             lambda messages: C(task_echo={"prompt": "deeper"}) if len(messages) < 2 else T("up")
@@ -107,7 +107,7 @@ class TestTask:
         deepest = [r for r in model.requests if "is the limit" in str(r.messages[-1])]
         assert len(deepest) == 1
 
-    async def test_its_tools_stay_in_the_parents_runtime(self) -> None:
+    async def test_tools_stay_in_the_parents_runtime(self) -> None:
         """Delegation does not leave the parent's sandbox."""
         seen: list[object] = []
 
@@ -144,7 +144,7 @@ class TestGate:
         assert "requires a successful call to test first" in told[1]
         assert "has reached its limit of 1 calls" in str(boss.model.requests[-1].messages[-1])
 
-    async def test_the_task_itself_can_be_gated(self) -> None:
+    async def test_task_call_can_be_gated(self) -> None:
         """`block task_helper` prevents the subagent from being started."""
         shop = Shop()
         helper = shop.agent()
@@ -153,7 +153,7 @@ class TestGate:
         await (await boss.create_session(gate=gate)).prompt("go")
         assert helper.model.requests == []
 
-    async def test_calls_of_the_same_id_do_not_meet(self) -> None:
+    async def test_parent_and_child_can_use_same_call_ids(self) -> None:
         """G-53: parent and children can use the same call ids."""
         shop = Shop()
         helpers = [shop.agent(C(c1=("test", {})), T("done"), name=f"h{n}") for n in (1, 2)]
@@ -165,7 +165,7 @@ class TestGate:
         assert shop.ran == ["test", "test"]
         assert all(not state.pending for state in manager.states.values())
 
-    async def test_a_child_agents_own_gate_is_not_a_way_around(self) -> None:
+    async def test_childs_own_gate_is_ignored(self) -> None:
         """The child's own gate is ignored."""
         shop = Shop()
         helper = Agent(
@@ -209,7 +209,7 @@ class TestAbort:
         assert len(helper.model.requests) == 1
         assert len(boss.model.requests) == 1
 
-    async def test_progress_reaches_the_parent_as_it_comes(self) -> None:
+    async def test_progress_is_reported_while_it_works(self) -> None:
         """A subagent's output is reported while it works."""
         helper = Agent(ScriptedModel([T("one ", "two")], delay=0.01), name="helper")
         boss = Agent(ScriptedModel([C(task_helper={"prompt": "x"}), T("ok")]), tools=[task_tool(helper)])

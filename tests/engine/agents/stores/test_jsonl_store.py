@@ -116,7 +116,7 @@ class TestRoundTrip:
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(both(Path(folder)))
 
-    async def test_a_session_on_it(self, tmp_path: Path) -> None:
+    async def test_resumed_session_has_the_live_prompt(self, tmp_path: Path) -> None:
         """A-7, A-77: a session resumed from its file has the prompt that the live one would have had."""
         ran: list[str] = []
         model = ScriptedModel([C(note={"text": "a"}), T("one"), T("two")])
@@ -127,7 +127,7 @@ class TestRoundTrip:
         await again.prompt("more")
         assert list(model.requests[-1].messages) == [*live.messages, user("more")]
 
-    async def test_subagents(self, tmp_path: Path) -> None:
+    async def test_subagent_has_its_own_file(self, tmp_path: Path) -> None:
         """Section 9: a subagent's conversation is a separate session with its own file."""
         helper = Agent(ScriptedModel([T("done")]), name="helper")
         store = JsonlSessionStore(tmp_path)
@@ -138,7 +138,7 @@ class TestRoundTrip:
         assert child.startswith("s/helper-")
         assert transcript(await store.load(child)) == ['user "Do it"', 'assistant "done"']
 
-    async def test_what_json_cannot_hold(self, tmp_path: Path) -> None:
+    async def test_arguments_that_json_cannot_hold_are_refused(self, tmp_path: Path) -> None:
         """A-9: arguments that could not be read back are refused, and nothing of them is written."""
         store = await filled(tmp_path, "before")
         call = ProposedCall(call_id="c", name="n", args={"x": float("nan")})
@@ -148,7 +148,7 @@ class TestRoundTrip:
 
 
 class TestFormat:
-    async def test_a_line(self, tmp_path: Path) -> None:
+    async def test_content_of_each_line(self, tmp_path: Path) -> None:
         """Section 9: each line has its entry's id, the parent's id, the time and the message."""
         noon = datetime(2026, 3, 14, 12, tzinfo=UTC)
         store = JsonlSessionStore(tmp_path, clock=lambda: noon)
@@ -165,7 +165,7 @@ class TestFormat:
         assert two["parentId"] == one["id"] != two["id"]
         assert "één" in text
 
-    async def test_only_for_its_owner(self, tmp_path: Path) -> None:
+    async def test_only_owner_can_read_files(self, tmp_path: Path) -> None:
         """Only the owner can read files and folder, because conversations can have secrets."""
         mask = os.umask(0)
         try:
@@ -180,7 +180,7 @@ class TestFormat:
 
 
 class TestBranches:
-    async def test_goes_on_after_an_earlier_message(self, tmp_path: Path) -> None:
+    async def test_continues_after_an_earlier_message(self, tmp_path: Path) -> None:
         """Section 9: a session resumed at a leaf has the messages up to it and continues from there."""
         store = JsonlSessionStore(tmp_path)
         model = ScriptedModel([T("A"), T("B"), T("C"), T("D")])
@@ -199,7 +199,7 @@ class TestBranches:
         assert [e.parent_id for e in await store.entries("s")].count(leaf.id) == 2
         assert texts(await JsonlSessionStore(tmp_path).load("s")) == ["1", "A", "2, differently", "C"]
 
-    async def test_two_at_once(self, tmp_path: Path) -> None:
+    async def test_store_and_branch_continue_independently(self, tmp_path: Path) -> None:
         """Section 9: a store and its branch continue independently in one file."""
         store = await filled(tmp_path, "1", "2")
         one = (await store.entries("s"))[0]
@@ -211,7 +211,7 @@ class TestBranches:
         assert texts(await branch.load("s")) == ["1", "a", "b"]
         assert await branch.exists("s")
 
-    async def test_unknown(self, tmp_path: Path) -> None:
+    async def test_unknown_session_or_entry_is_an_error(self, tmp_path: Path) -> None:
         """Section 9: an unknown session or entry is an error that names it."""
         store = await filled(tmp_path, "1")
         agent = Agent(ScriptedModel([]), store=store)
@@ -229,7 +229,7 @@ class TestBranches:
 
     @settings(max_examples=examples(40), deadline=None)
     @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20)), max_size=12))
-    def test_law(self, moves: list[tuple[int, int]]) -> None:
+    def test_each_branch_has_its_messages(self, moves: list[tuple[int, int]]) -> None:
         """Section 9: for any branches, each has the messages before it and those appended to it."""
 
         async def play(folder: Path) -> None:
@@ -270,7 +270,7 @@ class TestIds:
             "x" * 256,
         ],
     )
-    async def test_refused(self, tmp_path: Path, session_id: str) -> None:
+    async def test_path_like_ids_are_refused(self, tmp_path: Path, session_id: str) -> None:
         """Section 9: an id that would be a path elsewhere is refused by all methods."""
         store = JsonlSessionStore(tmp_path / "sessions")
         for work in (
@@ -285,7 +285,7 @@ class TestIds:
 
     @settings(max_examples=examples(100), deadline=None)
     @given(st.lists(st.text(max_size=12), min_size=1, max_size=6, unique=True))
-    def test_law(self, ids: list[str]) -> None:
+    def test_every_id_is_refused_or_has_its_own_file(self, ids: list[str]) -> None:
         """Section 9: every id is refused, or has its own file directly in the folder."""
 
         async def play(folder: Path) -> None:
@@ -306,7 +306,7 @@ class TestIds:
         with tempfile.TemporaryDirectory() as folder:
             asyncio.run(play(Path(folder)))
 
-    async def test_links(self, tmp_path: Path) -> None:
+    async def test_link_does_not_lead_out_of_the_folder(self, tmp_path: Path) -> None:
         """Section 9: a link in the folder does not lead out of it either."""
         elsewhere = tmp_path / "elsewhere"
         elsewhere.write_text("secret\n")
@@ -320,7 +320,7 @@ class TestIds:
 
 
 class TestOrder:
-    async def test_one_at_a_time(self, tmp_path: Path) -> None:
+    async def test_concurrent_appends_keep_their_order(self, tmp_path: Path) -> None:
         """Section 9: concurrent appends are written in the order of the calls."""
         store = JsonlSessionStore(tmp_path)
         await asyncio.gather(
@@ -329,7 +329,9 @@ class TestOrder:
         for each in ("s", "other"):
             assert texts(await store.load(each)) == [str(n) for n in range(30)]
 
-    async def test_cancelled(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_cancelled_write_is_completed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Section 9: a cancelled write is completed, and the next one follows it."""
         store = await filled(tmp_path, "1")
         loop, begun, go_on = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
@@ -354,7 +356,7 @@ class TestOrder:
         assert texts(await store.load("s")) == ["1", "2", "3"]
 
     @pytest.mark.slow
-    def test_two_processes(self, tmp_path: Path) -> None:
+    def test_lines_of_two_processes_are_not_mixed(self, tmp_path: Path) -> None:
         """Section 9: lines of two processes are not mixed."""
         loop = "for _ in range(20): await store.append('s', UserMessage(text='{}' + 'x' * 9000))"
         both = [writer(tmp_path, loop.format(who)) for who in "ab"]
@@ -416,7 +418,7 @@ class TestDamage:
         assert texts(await store.load("s")) == ["1", "3"]
 
     @pytest.mark.slow
-    def test_killed(self, tmp_path: Path) -> None:
+    def test_appended_messages_survive_a_kill(self, tmp_path: Path) -> None:
         """A-11: messages for which `append` returned exist after the process was killed."""
         loop = (
             "for n in range(10**6): "
@@ -435,7 +437,9 @@ class TestDamage:
         asyncio.run(store.append("s", user("after")))
         assert texts(asyncio.run(store.load("s"))) == [*kept, "after"]
 
-    async def test_lost_place(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_store_continues_after_a_removed_message(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
         """Section 9: a store whose last message was removed continues after the remaining ones."""
         store = await filled(tmp_path, "1", "2")
         path = tmp_path / "s.jsonl"

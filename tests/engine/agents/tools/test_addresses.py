@@ -99,7 +99,7 @@ class TestAddress:
             "64:ff9b::7f00:1", "64:ff9b::a9fe:a9fe", "2002:7f00:1::", "2002:a00:1::",
         ],
     )  # fmt: skip
-    def test_private(self, address: str) -> None:
+    def test_private_addresses(self, address: str) -> None:
         """A-127: loopback, private, link-local, shared, metadata, multicast, reserved; also wrapped."""
         assert not is_public(ipaddress.ip_address(address))
 
@@ -107,7 +107,7 @@ class TestAddress:
         "address",
         ["1.1.1.1", "8.8.8.8", "172.32.0.1", "2606:4700::1111", "::ffff:1.1.1.1", "64:ff9b::101:101"],
     )
-    def test_public(self, address: str) -> None:
+    def test_public_addresses(self, address: str) -> None:
         """A-127: the public internet can be reached."""
         assert is_public(ipaddress.ip_address(address))
 
@@ -142,7 +142,7 @@ class TestHost:
 
 
 class TestSilence:
-    async def test_holds_up_nothing_else(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_unanswered_lookup_blocks_no_other_work(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Names without an answer do not block other work in threads."""
         release = threading.Event()
 
@@ -178,7 +178,7 @@ class TestTool:
         with pytest.raises(ToolError, match=r"'inner.example' is 10.0.0.1"):
             await fetch("http://1.1.1.1@inner.example:80/", WebFetchTool)
 
-    async def test_letters_of_a_name(self, names: Names) -> None:
+    async def test_looked_up_name_is_spelled_as_requested(self, names: Names) -> None:
         """The looked-up name has the same spelling as the name in the request."""
         names.know("strasse.example", ["1.1.1.1"])
         names.know("xn--strae-oqa.example", ["10.0.0.1"])
@@ -204,7 +204,9 @@ class TestTool:
             await fetch(outer, create_web_fetch_tool(follow_redirects=True))
         assert site.requests == []
 
-    async def test_rebinding(self, public: Site, site: Site, names: Names) -> None:
+    async def test_connection_goes_to_the_checked_address(
+        self, public: Site, site: Site, names: Names
+    ) -> None:
         """A-127: the connection goes to the address that was checked."""
         port = public.server.server_port
         inside = ThreadingHTTPServer(("127.0.0.1", port), site.server.RequestHandlerClass)

@@ -99,12 +99,12 @@ def spilled(shown: str) -> tuple[str, str, Path]:
 
 
 class TestLongOutput:
-    async def test_just_short(self, tmp_path: Path) -> None:
+    async def test_output_at_the_limit_is_unchanged(self, tmp_path: Path) -> None:
         """§9: 2,000 lines are shown unchanged."""
         shown = await text(BashTool, tmp_path, command="seq 2000")
         assert shown == "".join(f"{number}\n" for number in range(1, 2001))
 
-    async def test_lines(self, tmp_path: Path) -> None:
+    async def test_last_lines_are_shown(self, tmp_path: Path) -> None:
         """§9: of more lines the last 2,000 are shown with the exit code; a file has all lines."""
         made = await output(BashTool, tmp_path, command="seq 3000; exit 3")
         tail, lines, path = spilled(made.text)
@@ -118,7 +118,7 @@ class TestLongOutput:
         finally:
             path.unlink()
 
-    async def test_bytes(self, tmp_path: Path) -> None:
+    async def test_last_lines_within_the_byte_limit_are_shown(self, tmp_path: Path) -> None:
         """§9: of more than 50 KB the last complete lines that fit are shown."""
         made = await output(
             BashTool, tmp_path, command="for i in $(seq 600); do printf '%0100d\n' $i; done"
@@ -130,7 +130,7 @@ class TestLongOutput:
         assert lines == f"{601 - len(shown)}-600 of 600"
         assert shown[-1].endswith("600")
 
-    async def test_one_line(self, tmp_path: Path) -> None:
+    async def test_end_of_a_very_long_line_is_shown(self, tmp_path: Path) -> None:
         """§9: of one very long line the last 50 KB are shown, in complete characters."""
         made = await output(BashTool, tmp_path, command="printf '€%.0s' $(seq 20000)")
         tail, lines, path = spilled(made.text)
@@ -138,7 +138,7 @@ class TestLongOutput:
         assert tail == "€" * (51_200 // 3)
         assert lines == "1-1 of 1, cut to the last 50.0KB"
 
-    async def test_cut_by_the_runtime(self, tmp_path: Path) -> None:
+    async def test_output_cut_by_the_runtime_is_not_saved(self, tmp_path: Path) -> None:
         """§9, A-102: output that the runtime cut is in no file, as the metadata states."""
         made = await output(
             BashTool, LocalRuntime(tmp_path, output_limit=60_000), command="yes | head -c 90000"
@@ -148,7 +148,7 @@ class TestLongOutput:
         path.unlink()
         assert made.metadata["truncated"] is True
 
-    async def test_no_place(self) -> None:
+    async def test_unwritable_file_loses_the_rest(self) -> None:
         """§9: if the file cannot be written, the notice says that the rest is lost."""
 
         class Full(Shelf):
@@ -164,7 +164,7 @@ class TestLongOutput:
         )
         assert made.metadata["full_output"] is None
 
-    async def test_strange_call_id(self) -> None:
+    async def test_file_name_is_plain_for_any_call_id(self) -> None:
         """§9: the file's name is plain, whatever the call's id."""
 
         class Long(Shelf):
@@ -179,7 +179,7 @@ class TestLongOutput:
 
 
 class TestPrefix:
-    async def test_comes_first(self, tmp_path: Path) -> None:
+    async def test_prefix_runs_before_every_command(self, tmp_path: Path) -> None:
         """The prefix runs before every command; a comment at its end hides nothing."""
         prefixed = create_bash_tool(command_prefix="export PLACE=here # set up")
         assert await text(prefixed, tmp_path, command="echo $PLACE") == "here\n"

@@ -72,7 +72,7 @@ class TestDefineTool:
         assert not schema.is_valid({"name": "x", "part": {"kind": "c"}})
 
     @pytest.mark.parametrize("made", READY_MADE, ids=lambda made: made.name)
-    def test_ready_made(self, made: ModelTool) -> None:
+    def test_schema_of_ready_made_tools(self, made: ModelTool) -> None:
         """A-128: the same holds for every ready-made tool; they accept nothing else."""
         Draft7Validator.check_schema(made.parameters)
         assert made.parameters["type"] == "object"
@@ -91,7 +91,7 @@ class TestDefineTool:
     @pytest.mark.parametrize(
         "args", [{"name": 5, "part": {"kind": "a"}}, {"name": "x"}, {"name": "x", "part": {"kind": "c"}}]
     )
-    async def test_checked(self, args: dict[str, object]) -> None:
+    async def test_invalid_input_never_reaches_execute(self, args: dict[str, object]) -> None:
         """A-128: invalid input never reaches execute; its result is an error with the reason."""
         seen: list[Given] = []
         w = await watched(C(c1=("typed", args)), T("ok"), tools=[typed(seen)])

@@ -22,7 +22,7 @@ def edited(text: str, old: str, new: str, *, replace_all: bool = False) -> tuple
 
 
 class TestExact:
-    async def test_file(self, tmp_path: Path) -> None:
+    async def test_text_is_replaced(self, tmp_path: Path) -> None:
         """§9: the text is replaced; the metadata has the method and a diff."""
         (tmp_path / "a.py").write_text("one\ntwo\nthree\n")
         made = await output(EditTool, tmp_path, path="a.py", old_string="two", new_string="2")
@@ -35,7 +35,7 @@ class TestExact:
         }
         assert (tmp_path / "a.py").read_text() == "one\n2\nthree\n"
 
-    async def test_all(self, tmp_path: Path) -> None:
+    async def test_replace_all_replaces_every_occurrence(self, tmp_path: Path) -> None:
         """§9: replace_all replaces every occurrence."""
         (tmp_path / "a").write_text("x x\nx")
         made = await output(
@@ -44,7 +44,7 @@ class TestExact:
         assert made.text == "Edited a (3 replacements)"
         assert (tmp_path / "a").read_text() == "xx xx\nxx"
 
-    def test_before_others(self) -> None:
+    def test_exact_match_takes_precedence(self) -> None:
         """§9: an exact match takes precedence over similar places."""
         assert edited("  a\na\n", "  a\n", "b\n") == ("b\na\n", 1, "exact")
 
@@ -53,7 +53,7 @@ class TestExact:
         st.text("ab \n", min_size=1, max_size=3),
         st.text("ab\n", max_size=3),
     )
-    def test_as_python_replaces(self, text: str, old: str, new: str) -> None:
+    def test_replace_all_equals_str_replace(self, text: str, old: str, new: str) -> None:
         """§9: with replace_all an exact match has the effect of `str.replace`."""
         if old in text and old != new:
             assert edited(text, old, new, replace_all=True) == (
@@ -64,24 +64,24 @@ class TestExact:
 
 
 class TestTrimmed:
-    def test_ends_of_lines(self) -> None:
+    def test_whitespace_at_line_ends_may_differ(self) -> None:
         """§9: whitespace at the ends of lines can differ."""
         text = "def f():  \n    return 1\t\n\nx\n"
         made = edited(text, "def f():\n    return 1", "def f():\n    return 2")
         assert made == ("def f():\n    return 2\n\nx\n", 1, "trimmed")
 
-    def test_around_lines(self) -> None:
+    def test_whitespace_around_lines_may_differ(self) -> None:
         """§9: all whitespace around lines can differ; known indentations stay as in the file."""
         text = "if a:\n\tif b:\n\t\tc()\n"
         made = edited(text, "if b:\n    c()\n", "if b:\n    d()\n    e()\n")
         assert made == ("if a:\n\tif b:\n\t\td()\n\t\te()\n", 1, "trimmed")
 
-    def test_only_whitespace(self) -> None:
+    def test_blank_lines_match_only_themselves(self) -> None:
         """§9: blank lines alone match only themselves."""
         with pytest.raises(ToolError, match="was not found"):
             edited("a\n\n\nb", "  \n  ", "x")
 
-    def test_part_of_a_line(self) -> None:
+    def test_only_whole_lines_are_trimmed(self) -> None:
         """§9: only whole lines are compared without whitespace."""
         with pytest.raises(ToolError, match="was not found"):
             edited("foo(a,  b)\n", "a, b", "b, a")
@@ -95,12 +95,12 @@ class TestIndentation:
         after = "class A:\n    def f(self):\n        if y:\n            return 2\n        return 3\n"
         assert made == (after, 1, "indentation")
 
-    def test_too_deep(self) -> None:
+    def test_block_given_too_deep_is_moved_out(self) -> None:
         """§9: a block that was given too deep is moved out."""
         made = edited("a:\n  b\n", "        a:\n          b\n", "        a:\n          c\n")
         assert made == ("a:\n  c\n", 1, "indentation")
 
-    def test_decides_between_places(self) -> None:
+    def test_inner_indentation_decides_between_places(self) -> None:
         """§9: of places that differ in inner indentation the one that matches exactly is used."""
         text = " a\n b\n\n    a\n      b\n"
         assert edited(text, "a\n  b\n", "c\n  d\n") == (" a\n b\n\n    c\n      d\n", 1, "indentation")
@@ -126,25 +126,25 @@ class TestIndentation:
 
 
 class TestLineEndings:
-    async def test_windows(self, tmp_path: Path) -> None:
+    async def test_crlf_file_keeps_crlf(self, tmp_path: Path) -> None:
         """§9: a file with CRLF keeps it, whatever the strings have."""
         (tmp_path / "a").write_bytes(b"one\r\ntwo\r\nthree\r\n")
         await output(EditTool, tmp_path, path="a", old_string="one\ntwo\n", new_string="1\n2\n2b\n")
         assert (tmp_path / "a").read_bytes() == b"1\r\n2\r\n2b\r\nthree\r\n"
 
-    async def test_unix(self, tmp_path: Path) -> None:
+    async def test_lf_file_gets_no_crlf(self, tmp_path: Path) -> None:
         """§9: a file without CRLF gets none."""
         (tmp_path / "a").write_bytes(b"one\ntwo\n")
         await output(EditTool, tmp_path, path="a", old_string="one\r\ntwo", new_string="1\r\n2")
         assert (tmp_path / "a").read_bytes() == b"1\n2\n"
 
-    def test_mixed(self) -> None:
+    def test_mixed_line_endings_are_kept(self) -> None:
         """§9: lines that are not replaced keep their line ending."""
         made = edited("a\nb\r\nc\r\nd\r\ne\n", "c\nd", "C\nD")
         assert made[0] == "a\nb\r\nC\r\nD\r\ne\n"
 
     @given(st.lists(st.text("ab ", max_size=3), min_size=1, max_size=6), st.data())
-    def test_same_edit(self, lines: list[str], data: st.DataObject) -> None:
+    def test_edit_is_the_same_except_for_crlf(self, lines: list[str], data: st.DataObject) -> None:
         """§9: the result for a file with CRLF equals that without, except for the CRLF."""
         text = "\n".join(lines)
         start = data.draw(st.integers(0, len(text)))
@@ -173,19 +173,21 @@ class TestRefused:
             ("two", "x", r"found 2 times in a \(lines 2, 4\).* or set replace_all"),
         ],
     )
-    async def test_reasons(self, tmp_path: Path, old: str, new: str, why: str) -> None:
+    async def test_impossible_edit_names_a_remedy(
+        self, tmp_path: Path, old: str, new: str, why: str
+    ) -> None:
         """§9: an impossible edit is refused with a remedy and changes nothing."""
         (tmp_path / "a").write_text("one\ntwo\nthree\ntwo\n")
         with pytest.raises(ToolError, match=why):
             await output(EditTool, tmp_path, path="a", old_string=old, new_string=new)
         assert (tmp_path / "a").read_text() == "one\ntwo\nthree\ntwo\n"
 
-    def test_several_trimmed(self) -> None:
+    def test_several_trimmed_matches_are_ambiguous(self) -> None:
         """§9: several matches without whitespace are as ambiguous as exact ones."""
         with pytest.raises(ToolError, match=r"found 2 times in f \(lines 1, 4\)"):
             edited("a \nb\nc\na \nb\n", "a\nb", "x")
 
-    async def test_missing(self, tmp_path: Path) -> None:
+    async def test_missing_file(self, tmp_path: Path) -> None:
         """§9: editing a missing file is an error."""
         with pytest.raises(ToolError, match="No such file: a"):
             await output(EditTool, tmp_path, path="a", old_string="x", new_string="y")
@@ -198,7 +200,7 @@ class TestRefused:
             (b"x" * 800_000, "a has more than 750.0KB"),
         ],
     )
-    async def test_what_is_no_text(self, tmp_path: Path, content: bytes, why: str) -> None:
+    async def test_file_that_is_no_text(self, tmp_path: Path, content: bytes, why: str) -> None:
         """§9: a file that an edit would damage stays unchanged."""
         (tmp_path / "a").write_bytes(content)
         with pytest.raises(ToolError, match=why):
@@ -216,7 +218,7 @@ class TestRefused:
 class TestSideBySide:
     @pytest.mark.slow
     @pytest.mark.parametrize("shell", [True, False], ids=["shell", "no shell"])
-    async def test_one_file(self, tmp_path: Path, shell: bool) -> None:
+    async def test_concurrent_edits_of_one_file_are_kept(self, tmp_path: Path, shell: bool) -> None:
         """§9: calls of one step run concurrently, and no edit of a file is lost."""
         names = [f"line{number}" for number in range(8)]
         before = "".join(f"{name}.\n" for name in names)
@@ -253,7 +255,7 @@ class TestHostile:
         ],
         ids=["lines", "blanks", "characters", "indented", "uneven"],
     )
-    def test_repetition(self, text: str, old: str) -> None:
+    def test_repetitive_text_is_refused_at_once(self, text: str, old: str) -> None:
         """§9: repetitive texts are refused at once, where a quadratic search would hang."""
         with pytest.raises(ToolError, match="found"):
             edited(text, old, "x")

@@ -65,13 +65,13 @@ class TestFound:
         assert await text(GlobTool, tree, pattern="*.py", path=str(tree)) == f"{tree}/a.py"
         assert await text(GlobTool, tree, pattern=f"{tree}/*.py") == f"{tree}/a.py"
 
-    async def test_none(self, tree: Path) -> None:
+    async def test_no_match_is_no_error(self, tree: Path) -> None:
         """§9: no match is not an error, even if the pattern's directory is missing."""
         made = await output(GlobTool, tree, pattern="nowhere/*.py")
         assert (made.text, made.metadata) == ("No files found.", {"files": 0, "truncated": False})
 
     @pytest.mark.parametrize("path", ["gone", "a.py", "-", ""])
-    async def test_no_directory(self, tree: Path, path: str) -> None:
+    async def test_path_that_is_no_directory_is_an_error(self, tree: Path, path: str) -> None:
         """§9: a path that is not a directory is an error."""
         with pytest.raises(ToolError, match=r"No directory to search at|The path is empty"):
             await text(GlobTool, tree, pattern="*", path=path)
@@ -85,7 +85,7 @@ class TestFound:
 
 class TestLimit:
     @pytest.mark.parametrize("count", [500, 501])
-    async def test_cut(self, tmp_path: Path, count: int) -> None:
+    async def test_list_is_cut_at_500_paths(self, tmp_path: Path, count: int) -> None:
         """§9: at most 500 paths are listed, then a notice."""
         for number in range(count):
             (tmp_path / f"{number:04}").touch()
@@ -108,7 +108,7 @@ PARTS = st.one_of(st.just("**"), st.text("ab.*?[]!", min_size=1, max_size=4))
 
 class TestMatching:
     @given(st.lists(NAMES, min_size=1, max_size=5), st.lists(PARTS, min_size=1, max_size=5))
-    def test_as_defined(self, names: list[str], parts: list[str]) -> None:
+    def test_matching_agrees_with_the_definition(self, names: list[str], parts: list[str]) -> None:
         """§9: matching without backtracking gives the same result as the definition."""
 
         def defined(names: list[str], parts: list[str]) -> bool:
@@ -124,12 +124,12 @@ class TestMatching:
 
     @pytest.mark.slow
     @given(st.lists(NAMES, min_size=1, max_size=4), st.lists(PARTS, min_size=1, max_size=4))
-    def test_find_finds_all(self, names: list[str], parts: list[str]) -> None:
+    def test_find_covers_all_matching_paths(self, names: list[str], parts: list[str]) -> None:
         """§9: the pattern passed to find covers all paths that match."""
         pattern = components("/".join(parts))
         if matches(names, pattern):
             assert fnmatch.fnmatchcase("./" + "/".join(names), as_find_path(pattern))
 
-    def test_many_stars(self) -> None:
+    def test_many_wildcards_are_decided_at_once(self) -> None:
         """§9: a pattern with many wildcards is decided at once, where backtracking would hang."""
         assert not matches(["a" * 200] * 30, components("*a" * 50 + "b/" + "**/a*/" * 30 + "b"))

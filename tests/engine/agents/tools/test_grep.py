@@ -31,7 +31,7 @@ def lines(found: str) -> list[str]:
 
 
 class TestFound:
-    async def test_everywhere(self, tree: Path) -> None:
+    async def test_results_have_file_line_and_text(self, tree: Path) -> None:
         """§9: results have file, line and text below the path, without .git and binary files."""
         made = await output(GrepTool, tree, pattern="needle")
         assert lines(made.text) == [
@@ -42,7 +42,7 @@ class TestFound:
         ]
         assert made.metadata == {"matches": 4, "truncated": False}
 
-    async def test_extended(self, tree: Path) -> None:
+    async def test_pattern_is_an_extended_expression(self, tree: Path) -> None:
         """§9: the pattern is an extended regular expression."""
         assert await text(GrepTool, tree, pattern=r"^(import|from) +[a-z]+$") == "a.py:1:import os"
 
@@ -55,7 +55,9 @@ class TestFound:
             ({"include": "*.{py,ts}"}, ["a.py:2:needle = 1", "src/c.ts:1:needle();"]),
         ],
     )
-    async def test_where(self, tree: Path, args: dict[str, str], found: list[str]) -> None:
+    async def test_path_and_include_restrict_the_search(
+        self, tree: Path, args: dict[str, str], found: list[str]
+    ) -> None:
         """§9: path and include determine where to search."""
         assert lines(await text(GrepTool, tree, **{"pattern": "needle", **args})) == found
 
@@ -63,11 +65,13 @@ class TestFound:
         ("pattern", "found"),
         [("-v", "b.txt:2:-v needle -x"), ("-e", None), ("--help", None), ("--", None), ("-rf /", None)],
     )
-    async def test_no_option(self, tree: Path, pattern: str, found: str | None) -> None:
+    async def test_pattern_with_dash_is_no_option(
+        self, tree: Path, pattern: str, found: str | None
+    ) -> None:
         """§9: a pattern that starts with a dash is not an option."""
         assert await text(GrepTool, tree, pattern=pattern) == (found or "No matches found.")
 
-    async def test_none(self, tree: Path) -> None:
+    async def test_no_match_is_no_error(self, tree: Path) -> None:
         """§9: grep's exit code 1 is not an error."""
         made = await output(GrepTool, tree, pattern="nowhere")
         assert (made.text, made.failed) == ("No matches found.", False)
@@ -92,7 +96,7 @@ class TestRefused:
 
 
 class TestCap:
-    async def test_bytes(self, tmp_path: Path) -> None:
+    async def test_output_is_cut_at_50_kilobytes(self, tmp_path: Path) -> None:
         """§9: at most 50 KB in complete lines, with a notice."""
         (tmp_path / "a").write_text("é" * 45 + "\n")
         (tmp_path / "a").write_text(("é" * 45 + "\n") * 2000)

@@ -54,7 +54,7 @@ class TestEdit:
         ("path", "why"),
         [("a", "old_string was not found"), ("b", "No such file: b"), (".", "is a directory")],
     )
-    async def test_would_fail(self, tmp_path: Path, path: str, why: str) -> None:
+    async def test_failing_edit_is_announced(self, tmp_path: Path, path: str, why: str) -> None:
         """§9: the preview of an edit that would fail says so."""
         (tmp_path / "a").write_text("one\n")
         args = {"path": path, "old_string": "two", "new_string": "2"}
@@ -71,13 +71,13 @@ class TestWrite:
         assert said == "--- /dev/null\n+++ n/a\n@@ -0,0 +1,2 @@\n+1\n+2"
         assert not (tmp_path / "n").exists()
 
-    async def test_over_another(self, tmp_path: Path) -> None:
+    async def test_compared_with_current_content(self, tmp_path: Path) -> None:
         """§9: the current content is compared with the new content."""
         (tmp_path / "a").write_text("1\n2")
         said = await preview_of(WriteTool, {"path": "a", "content": "1\n3\n"}, LocalRuntime(tmp_path))
         assert said == "--- a\n+++ a\n@@ -1,2 +1,2 @@\n 1\n-2\n\\ No newline at end of file\n+3"
 
-    async def test_over_binary(self, tmp_path: Path) -> None:
+    async def test_uncomparable_content_is_replaced(self, tmp_path: Path) -> None:
         """§9: for content that cannot be compared, the preview says that it is replaced."""
         (tmp_path / "a").write_bytes(b"\0")
         said = await preview_of(WriteTool, {"path": "a", "content": "1\n"}, LocalRuntime(tmp_path))
@@ -87,7 +87,7 @@ class TestWrite:
         )
         assert said.endswith("\n+1")
 
-    async def test_would_fail(self, tmp_path: Path) -> None:
+    async def test_failing_write_is_announced(self, tmp_path: Path) -> None:
         """§9: the preview of a write that would fail says so, without waiting for a pipe."""
         os.mkfifo(tmp_path / "pipe")
         said = await preview_of(WriteTool, {"path": "pipe", "content": ""}, LocalRuntime(tmp_path))
@@ -95,13 +95,13 @@ class TestWrite:
 
 
 class TestBounds:
-    async def test_none(self, tmp_path: Path) -> None:
+    async def test_tool_without_preview_has_none(self, tmp_path: Path) -> None:
         """§9: a tool without a preview function, model or plain object, has no preview."""
         assert await preview_of(BashTool, {"command": "true"}, LocalRuntime(tmp_path)) is None
         assert await preview_of(object(), {}, LocalRuntime(tmp_path)) is None
 
     @pytest.mark.parametrize("error", [ZeroDivisionError(), SystemExit(1), asyncio.CancelledError()])
-    async def test_failure(self, tmp_path: Path, error: BaseException) -> None:
+    async def test_preview_that_raises_counts_as_none(self, tmp_path: Path, error: BaseException) -> None:
         """§9: a preview that raises counts as none."""
 
         async def preview(given: Empty, runtime: Runtime) -> str:
@@ -109,7 +109,7 @@ class TestBounds:
 
         assert await preview_of(previewed(preview), {}, LocalRuntime(tmp_path)) is None
 
-    async def test_arguments(self, tmp_path: Path) -> None:
+    async def test_invalid_arguments_have_no_preview(self, tmp_path: Path) -> None:
         """§9: invalid arguments have no preview, and a value that is not text counts as none."""
 
         async def preview(given: Empty, runtime: Runtime) -> object:
@@ -119,7 +119,7 @@ class TestBounds:
         assert await preview_of(previewed(preview), {}, LocalRuntime(tmp_path)) is None
 
     @pytest.mark.slow
-    async def test_time(self, tmp_path: Path) -> None:
+    async def test_endless_preview_is_abandoned(self, tmp_path: Path) -> None:
         """§9: a preview that does not end, even if cancelled, is abandoned after a second."""
         let_go = asyncio.Event()
 
@@ -135,7 +135,7 @@ class TestBounds:
             assert await preview_of(previewed(preview), {}, LocalRuntime(tmp_path)) is None
         let_go.set()
 
-    async def test_size(self, tmp_path: Path) -> None:
+    async def test_long_preview_is_cut(self, tmp_path: Path) -> None:
         """§9: more than 64 KB are cut at a line, with a notice."""
 
         async def preview(given: Empty, runtime: Runtime) -> str:
@@ -157,7 +157,7 @@ class TestBounds:
         assert said is not None
         assert said.endswith("[Diff cut at 64.0KB.]")
 
-    async def test_cancelled(self, tmp_path: Path) -> None:
+    async def test_cancelling_the_caller_cancels_the_preview(self, tmp_path: Path) -> None:
         """§9: cancelling the caller of a preview cancels the preview."""
         started, ended = asyncio.Event(), asyncio.Event()
 
@@ -205,13 +205,13 @@ LINES = st.lists(st.sampled_from(["a", "b", "c", ""]), max_size=30).map(
 
 class TestDiff:
     @given(LINES, LINES)
-    def test_is_right(self, before: str, after: str) -> None:
+    def test_diff_applied_to_old_gives_new(self, before: str, after: str) -> None:
         """§9: the diff applied to the old content gives the new content."""
         if before != after:
             assert applied(before, unified_diff("f", before, after)) == after
 
     @pytest.mark.parametrize("start", [0, 1, 10])
-    def test_block(self, start: int) -> None:
+    def test_many_changed_lines_become_a_block(self, start: int) -> None:
         """§9: many changed lines become a block that is correct as well."""
         before = "same\n" * start + "old\n" * 2001 + "end\n" * 9
         after = "same\n" * start + "new\n" * 2 + "end\n" * 9
@@ -219,7 +219,7 @@ class TestDiff:
         assert applied(before, diff) == after
         assert diff.count("\n ") == min(start, 3) + 3
 
-    def test_nothing(self) -> None:
+    def test_no_change_is_stated_in_words(self) -> None:
         """§9: no change, or a new empty file, is stated in words."""
         assert unified_diff("f", "a\n", "a\n") == "--- f\n+++ f\n(no change)"
         assert unified_diff("f", None, "") == "--- /dev/null\n+++ f\n(an empty file)"

@@ -75,7 +75,7 @@ class TestQuote:
 class TestOperand:
     @given(NASTY.filter(bool))
     @settings(max_examples=examples(50), deadline=None)
-    def test_is_never_an_option(self, path: str) -> None:
+    def test_path_is_never_an_option(self, path: str) -> None:
         """§9: a path starts with a slash or a dot, so that no command takes it for an option."""
         heard = said(operand(path))
         assert heard in (path, f"./{path}")

@@ -18,7 +18,7 @@ CAP = 102_400
 
 
 class TestLines:
-    async def test_all(self, tmp_path: Path) -> None:
+    async def test_text_is_returned_unchanged(self, tmp_path: Path) -> None:
         """§9: a file's text is returned unchanged."""
         (tmp_path / "a.txt").write_bytes("grün\n\n€".encode())
         made = await output(ReadTool, tmp_path, path="a.txt")
@@ -38,29 +38,31 @@ class TestLines:
             (2, None, "2\n3\n4"),
         ],
     )
-    async def test_some(self, tmp_path: Path, offset: int, limit: int | None, shown: str) -> None:
+    async def test_offset_and_limit(
+        self, tmp_path: Path, offset: int, limit: int | None, shown: str
+    ) -> None:
         """§9: offset is the first line, from 1, limit their number; a notice gives the next offset."""
         (tmp_path / "a").write_text("1\n2\n3\n4")
         assert await text(ReadTool, tmp_path, path="a", offset=offset, limit=limit) == shown
 
-    async def test_empty(self, tmp_path: Path) -> None:
+    async def test_empty_file(self, tmp_path: Path) -> None:
         """§9: the text for an empty file says so."""
         (tmp_path / "a").touch()
         assert await text(ReadTool, tmp_path, path="a") == "(empty file)"
 
-    async def test_after_the_end(self, tmp_path: Path) -> None:
+    async def test_offset_after_the_end(self, tmp_path: Path) -> None:
         """§9: an offset after the end is an error."""
         (tmp_path / "a").write_text("1\n2\n")
         with pytest.raises(ToolError, match=r"a ends before line 3. Read it with a smaller offset"):
             await text(ReadTool, tmp_path, path="a", offset=3)
 
     @pytest.mark.parametrize("args", [{"offset": 0}, {"limit": 0}, {"offset": -1}, {"offset": 10**30}])
-    async def test_nonsense(self, tmp_path: Path, args: dict[str, int]) -> None:
+    async def test_invalid_line_numbers(self, tmp_path: Path, args: dict[str, int]) -> None:
         """§9: line numbers start at 1."""
         with pytest.raises(ToolInputError, match="Invalid arguments for read"):
             await text(ReadTool, tmp_path, path="a", **args)
 
-    async def test_windows_lines(self, tmp_path: Path) -> None:
+    async def test_crlf_is_shown_as_newline(self, tmp_path: Path) -> None:
         """§9: CRLF is shown as a newline; `edit` restores it."""
         (tmp_path / "a").write_bytes(b"1\r\n2\r\n")
         assert await text(ReadTool, tmp_path, path="a") == "1\n2\n"
@@ -93,7 +95,7 @@ class TestLines:
 
 
 class TestCap:
-    async def test_at_a_line(self, tmp_path: Path) -> None:
+    async def test_cut_after_a_line(self, tmp_path: Path) -> None:
         """§9: at most 100 KB, cut after a line, and the rest can be read from there."""
         line = "é" * 49 + "\n"
         count = 3000
@@ -104,7 +106,7 @@ class TestCap:
         second = await text(ReadTool, tmp_path, path="a", offset=fits + 1, limit=5)
         assert second.startswith(line * 5 + "\n[")
 
-    async def test_just_fits(self, tmp_path: Path) -> None:
+    async def test_text_at_the_limit_is_complete(self, tmp_path: Path) -> None:
         """§9: exactly 100 KB are returned completely."""
         (tmp_path / "a").write_text("a" * CAP)
         assert await text(ReadTool, tmp_path, path="a") == "a" * CAP
@@ -155,7 +157,7 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("path", "why"), [("", "The path is empty"), ("a\0b", "NUL"), ("\ud800", "surrogate")]
     )
-    async def test_no_path(self, tmp_path: Path, path: str, why: str) -> None:
+    async def test_invalid_path(self, tmp_path: Path, path: str, why: str) -> None:
         """§9: an invalid path is refused with the reason."""
         with pytest.raises(ToolError, match=why):
             await text(ReadTool, tmp_path, path=path)

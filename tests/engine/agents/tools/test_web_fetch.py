@@ -59,7 +59,7 @@ class TestRequest:
             await WebFetchTool.execute(args, ToolContext(LocalRuntime(), AbortSignal()))
 
     @pytest.mark.parametrize("headers", [{"X-A": "a\r\nX-B: b"}, {"X-A": "\ud800"}, {"X A": "a"}])
-    async def test_headers_that_cannot_be(self, site: Site, headers: dict[str, str]) -> None:
+    async def test_unsendable_header_is_an_error(self, site: Site, headers: dict[str, str]) -> None:
         """A-126: a header that HTTP cannot send is an error, and nothing is sent."""
         url = site.page("/headers", b"ok")
         before = len(site.requests)
@@ -68,7 +68,7 @@ class TestRequest:
         assert len(site.requests) == before
 
     @pytest.mark.parametrize("name", ["Host", "host", "Transfer-Encoding"])
-    async def test_headers_that_follow(self, site: Site, name: str) -> None:
+    async def test_host_and_length_headers_are_fixed(self, site: Site, name: str) -> None:
         """A header cannot name another host than the URL, which rules check, or another body length."""
         url = site.page("/other", b"ok")
         before = len(site.requests)
@@ -86,7 +86,7 @@ class TestRequest:
         assert made.metadata == {"status": 200, "url": end}
 
     @pytest.mark.parametrize("status", [400, 404, 500, 503])
-    async def test_error_status(self, site: Site, status: int) -> None:
+    async def test_error_status_is_no_error_result(self, site: Site, status: int) -> None:
         """A-124: no status is an error result."""
         url = site.page(f"/status{status}", b"sorry", status)
         w = await watched(C(c1=("web_fetch", {"url": url})), T("ok"), tools=[HERE])
@@ -103,13 +103,13 @@ class TestBody:
         text = await fetch(site.page("/sixty", b"a" * 61_440))
         assert text == "Status: 200 OK\nContent-Type: text/plain\n\n" + "a" * 51_200 + NOTICE
 
-    async def test_compressed(self, site: Site) -> None:
+    async def test_limit_applies_to_the_decompressed_body(self, site: Site) -> None:
         """A-125: the limit applies to the decompressed body."""
         url = site.page("/gzip", gzip.compress(b"a" * 60_000), headers={"content-encoding": "gzip"})
         assert (await fetch(url)).split("\n\n", 1)[1] == "a" * 51_200 + NOTICE
 
     @pytest.mark.parametrize("size", [51_200, 51_201])
-    async def test_in_pieces(self, site: Site, size: int) -> None:
+    async def test_further_byte_in_a_later_piece_counts(self, site: Site, size: int) -> None:
         """A-125: a further byte counts even if it arrives in a separate piece."""
 
         def serve(handler: BaseHTTPRequestHandler) -> None:
@@ -123,13 +123,13 @@ class TestBody:
         text = await fetch(site.url(f"/pieces{size}"))
         assert text.endswith(NOTICE) == (size > 51_200)
 
-    async def test_beside(self, site: Site) -> None:
+    async def test_content_type_is_cut(self, site: Site) -> None:
         """The content type is cut as well."""
         text = await fetch(site.page("/type", b"ok", headers={"content-type": "a" * 60_000}))
         assert text == f"Status: 200 OK\nContent-Type: {'a' * 200}\n\nok"
 
     @pytest.mark.parametrize("status", [204, 304, 200])
-    async def test_none(self, site: Site, status: int) -> None:
+    async def test_missing_body_gives_empty_text(self, site: Site, status: int) -> None:
         """A-127: a missing body gives an empty text."""
         url = site.page(f"/none{status}", status=status, headers={"content-length": "0"})
         assert (await fetch(url)).endswith("\nContent-Type: unknown\n\n")
@@ -149,7 +149,9 @@ class TestEncoding:
     @pytest.mark.parametrize(
         ("encoding", "window"), [("gzip", GZIP), ("x-gzip", GZIP), ("deflate", DEFLATE), ("deflate", RAW)]
     )
-    async def test_bomb(self, site: Site, encoding: str, window: int) -> None:
+    async def test_decompression_bomb_is_decoded_only_as_shown(
+        self, site: Site, encoding: str, window: int
+    ) -> None:
         """A-125: a small body that decompresses to a large one is only decoded as far as shown."""
         body = bomb(window)
         assert len(body) < 35_000
@@ -164,7 +166,7 @@ class TestEncoding:
         assert text.endswith("\0" * 51_200 + NOTICE)
         assert peak < 2**22
 
-    async def test_in_pieces(self, site: Site) -> None:
+    async def test_body_in_pieces_is_decoded_to_its_end(self, site: Site) -> None:
         """A body in many pieces is decoded to its end."""
         body = gzip.compress(b"".join(b"%d " % number for number in range(9_000)))
 
@@ -180,7 +182,9 @@ class TestEncoding:
         assert (await fetch(site.url("/gzip-pieces"))).endswith(" 8998 8999 ")
 
     @pytest.mark.parametrize(("encoding", "window"), [("gzip", GZIP), ("deflate", RAW)])
-    async def test_end(self, site: Site, encoding: str, window: int) -> None:
+    async def test_data_after_the_encoded_body_is_ignored(
+        self, site: Site, encoding: str, window: int
+    ) -> None:
         """Data after the end of an encoded body is neither awaited nor kept."""
         packer = zlib.compressobj(wbits=window)
         body = packer.compress(b"all of it") + packer.flush()
@@ -201,21 +205,21 @@ class TestEncoding:
         finally:
             release.set()
 
-    async def test_none_is_asked_for(self, site: Site) -> None:
+    async def test_unencoded_body_is_requested(self, site: Site) -> None:
         """The request asks for an unencoded body."""
         await fetch(site.page("/plain", b"ok"))
         assert site.requests[-1][2]["accept-encoding"] == "identity"
 
     @pytest.mark.slow
     @pytest.mark.parametrize("encoding", ["gzip, gzip", "br", "zstd", "nonsense"])
-    async def test_unreadable(self, site: Site, encoding: str) -> None:
+    async def test_undecodable_encoding_is_refused(self, site: Site, encoding: str) -> None:
         """Nested encodings, and those that cannot be decoded in pieces, are refused by name."""
         url = site.page("/nested", bomb(GZIP), headers={"content-encoding": encoding})
         with pytest.raises(ToolError, match=f"The body is encoded as '{encoding}', which cannot be read"):
             await fetch(url)
 
     @pytest.mark.parametrize("encoding", ["gzip", "deflate"])
-    async def test_broken(self, site: Site, encoding: str) -> None:
+    async def test_body_that_contradicts_its_headers(self, site: Site, encoding: str) -> None:
         """A body that does not match its headers is an error."""
         url = site.page("/broken", b"no such thing", headers={"content-encoding": encoding})
         with pytest.raises(ToolError, match="The body is not encoded as its headers say"):
@@ -253,7 +257,7 @@ class TestFailure:
         assert f'result c1 err "Request timed out after 0.3s: {url}"' in await w.say("go")
         release.set()
 
-    async def test_abort(self, site: Site) -> None:
+    async def test_abort_ends_the_request(self, site: Site) -> None:
         """A-126: the run's abort ends the request; the result is an error."""
         asked, release = threading.Event(), threading.Event()
 
@@ -272,7 +276,7 @@ class TestFailure:
         assert (result.is_error, result.result) == (True, "The operation was aborted")
 
     @pytest.mark.parametrize("url", ["http://[1", "nonsense", "ftp://127.0.0.1/", "http://127.0.0.1:1/"])
-    async def test_is_an_error_result(self, url: str) -> None:
+    async def test_invalid_url_is_an_error_result(self, url: str) -> None:
         """A-126, A-127: an invalid URL, another scheme and a refused connection are error results."""
         w = await watched(C(c1=("web_fetch", {"url": url})), T("ok"), tools=[HERE])
         await w.say("go")
@@ -302,13 +306,13 @@ class TestEveryHop:
     @pytest.mark.parametrize(
         "target", ["file:///etc/passwd", "ftp://127.0.0.1/", "gopher://127.0.0.1/", "data:,x"]
     )
-    async def test_scheme(self, site: Site, target: str) -> None:
+    async def test_redirect_to_another_scheme_is_refused(self, site: Site, target: str) -> None:
         """A-127: a redirect to a scheme other than http and https is refused."""
         url = site.page("/away", status=302, headers={"location": target})
         with pytest.raises(ToolError, match=r"Only http and https URLs|Invalid URL"):
             await fetch(url)
 
-    async def test_none_is_followed_under_a_gate(self, site: Site) -> None:
+    async def test_redirect_target_is_shown_to_the_gate(self, site: Site) -> None:
         """A-127: the console's tool shows a redirect's target, so that the gate sees that URL too."""
         inner = site.page("/unseen", b"secret")
         outer = site.page("/outer-unseen", b"", status=302, headers={"Location": inner})

@@ -150,7 +150,7 @@ class TestRedirects:
         url = site.page("/from", status=302, headers={"location": "to"})
         assert (await fetch(url)).endswith("\n\nthere")
 
-    async def test_without_end(self, site: Site) -> None:
+    async def test_circular_redirect_is_an_error(self, site: Site) -> None:
         """A circular redirect is an error."""
         url = site.page("/round", status=302, headers={"location": "/round"})
         with pytest.raises(ToolError, match="More than 20 redirects"):
@@ -174,14 +174,14 @@ class TestRedirects:
         assert [r[1] for r in site.requests[before:]] == ["/lure"]
 
     @pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/x"])
-    async def test_to_another_scheme(self, site: Site, target: str) -> None:
+    async def test_redirect_to_another_scheme_is_refused(self, site: Site, target: str) -> None:
         """A-127: a redirect cannot leave http and https."""
         url = site.page("/away", status=302, headers={"location": target})
         with pytest.raises(ToolError, match="Only http and https URLs can be fetched"):
             await fetch(url)
 
     @pytest.mark.slow
-    async def test_credentials_stay(self, site: Site) -> None:
+    async def test_credentials_stay_within_the_origin(self, site: Site) -> None:
         """Credentials are forwarded within an origin, but not to another."""
         site.page("/end", b"end")
         inside = site.page("/in", status=307, headers={"location": "/end"})
@@ -199,7 +199,9 @@ class TestRedirects:
         ("status", "method", "body"),
         [(302, "GET", b""), (303, "GET", b""), (307, "POST", b"data"), (308, "POST", b"data")],
     )
-    async def test_of_a_post(self, site: Site, status: int, method: str, body: bytes) -> None:
+    async def test_post_is_repeated_only_if_required(
+        self, site: Site, status: int, method: str, body: bytes
+    ) -> None:
         """A POST is repeated only if the status requires it."""
         site.page("/posted", b"ok")
         url = site.page(f"/post{status}", status=status, headers={"location": "/posted"})
@@ -217,7 +219,7 @@ class TestFailure:
         with pytest.raises(ToolError):
             await fetch(url)
 
-    async def test_nobody_listens(self) -> None:
+    async def test_refused_connection_is_an_error(self) -> None:
         """A-126: a refused connection is an error."""
         site = Site()
         url = site.url("/")
@@ -226,7 +228,7 @@ class TestFailure:
         with pytest.raises(ToolError, match="Request failed"):
             await fetch(url)
 
-    async def test_too_slow(self, site: Site) -> None:
+    async def test_time_limit_covers_slow_bodies(self, site: Site) -> None:
         """A-126: the time limit covers everything, including a slow body."""
         release = threading.Event()
 

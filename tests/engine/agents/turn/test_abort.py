@@ -47,7 +47,7 @@ class TestBeforeAnything:
         await w.session.wait_for_idle()
         assert w.turn_end.stop_reason == "aborted"
 
-    async def test_when_idle(self) -> None:
+    async def test_aborting_when_idle_has_no_effect(self) -> None:
         """Aborting an idle session does not affect the next run."""
         w = await watched(T("fine"))
         w.session.abort("x")
@@ -55,7 +55,7 @@ class TestBeforeAnything:
 
 
 class TestWhileAToolRuns:
-    async def test_ends_without_error(self) -> None:
+    async def test_run_ends_without_error(self) -> None:
         """A-94: the tool's result says so, the turn ends, and the model is not called again."""
         slow = Slow()
         w = await watched(C(c1=("slow", {})), T("never"), tools=[slow.tool])
@@ -67,7 +67,7 @@ class TestWhileAToolRuns:
         assert len(w.model.requests) == 1
         assert (await w.stored())[-1] == 'result c1 err "The operation was aborted"'
 
-    async def test_kills_the_process(self, tmp_path: Path) -> None:
+    async def test_process_group_is_killed(self, tmp_path: Path) -> None:
         """A-94, A-104: the command's process group has ended when the session is idle."""
         command = "sh -c 'echo $$ > child; exec sleep 1000' & echo $$ > parent; wait"
         w = await watched(C(bash={"command": command}), runtime=LocalRuntime(tmp_path))
@@ -92,7 +92,7 @@ class TestWhileAToolRuns:
         assert 'result c1 ok "stopped"' in await w.say("go")
         assert w.turn_end.reason == "the tool gave up"
 
-    async def test_messages_that_wait(self) -> None:
+    async def test_waiting_messages_are_handed_back(self) -> None:
         """A-63: waiting messages are handed back; a message after the abort starts a new run."""
         slow = Slow()
         w = await watched(C(slow={}), T("hello"), tools=[slow.tool])
@@ -109,7 +109,7 @@ class TestWhileAToolRuns:
 
 
 class TestWhileTheEndIsTold:
-    async def test_message_that_came_then(self) -> None:
+    async def test_message_by_turn_end_listener_is_stored(self) -> None:
         """A-63, A-82: a message by a turn end listener that is then aborted is stored, not answered."""
         w = await watched(T("one"), T("never"))
 
@@ -139,7 +139,7 @@ class TestWhileTheModelSpeaks:
         assert w.turn_end.stop_reason == "aborted"
         assert w.turn_end.reason == "stop"
 
-    async def test_model_that_hangs(self) -> None:
+    async def test_silent_models_stream_is_closed(self) -> None:
         """A-95: a silent model's stream is closed, and nothing of it is stored."""
         left = asyncio.Event()
         entered = asyncio.Event()
@@ -164,7 +164,7 @@ class TestWhileTheModelSpeaks:
 
 
 class TestWhileACallIsDecided:
-    async def test_nothing_starts(self) -> None:
+    async def test_undecided_and_unstarted_calls_are_aborted(self) -> None:
         """A-96: the decision is withdrawn; decided, undecided and unstarted calls get `Aborted`."""
         ran: list[str] = []
         w = await watched(

@@ -27,7 +27,7 @@ from ..script import Watched, noted, shown, watched
 class TestAdded:
     """Events in addition to the reference: status, starts, reasoning."""
 
-    async def test_order(self) -> None:
+    async def test_added_events_surround_the_others(self) -> None:
         """Part 2: the added events surround those of the reference and do not change them."""
         reply = T("let me") + C(c1=("bash", {"command": "true"}))
         w = await watched(replace(reply, reasoning=("hm",)), T("Done"))
@@ -52,7 +52,7 @@ class TestAdded:
         ]
         assert not any("hm" in line for line in await w.stored())
 
-    async def test_arguments_as_they_are_written(self) -> None:
+    async def test_arguments_are_reported_as_written(self) -> None:
         """Section 9: the arguments that a model writes are reported before its calls are decided."""
         model = ScriptedModel(
             [T("so") + C(c1=("note", {"text": "x"}), c2=("note", "[1,")), T("ok")], input_delta=8
@@ -91,7 +91,7 @@ class TestAdded:
         assert w.seen == ['user "go"', 'turn_end("")']
         assert (ran, await w.stored()) == ([], ['user "go"'])
 
-    async def test_listeners(self) -> None:
+    async def test_every_added_event_can_have_listeners(self) -> None:
         """Part 2: every added event can have listeners."""
         w = await watched(replace(T("x"), reasoning=("a", "b")))
         heard: list[str] = []
@@ -107,7 +107,7 @@ class TestAdded:
             "status idle",
         ]
 
-    async def test_status_while_runs_follow_each_other(self) -> None:
+    async def test_session_is_not_idle_between_adjacent_runs(self) -> None:
         """Part 2: a session whose runs follow each other directly is not idle in between."""
         w = await watched(T("one"), T("two"))
         w.session.on("turn_end", lambda e: w.session.send("more") if e.text == "one" else None)
@@ -115,7 +115,7 @@ class TestAdded:
         added = [shown(e) for e in w.events if isinstance(e, StatusEvent | TurnStart)]
         assert added == ["status busy", "turn_start", "turn_start", "status idle"]
 
-    async def test_message_from_the_listener_of_rest(self) -> None:
+    async def test_message_from_idle_listener_starts_a_run(self) -> None:
         """Part 2, A-82: a message sent when the session becomes idle starts a new run."""
         w = await watched(T("one"), T("two"))
 
@@ -147,7 +147,7 @@ class TestAdded:
         await w.say("again")
         assert w.prompt(1) == ['user "go"', 'user "again"']
 
-    async def test_failure_to_tell_the_rest(self) -> None:
+    async def test_unreported_idle_status_fails_the_run(self) -> None:
         """A-32: a run whose idle status cannot be reported fails after its turn end."""
         w = await watched(T("x"))
 
@@ -172,7 +172,7 @@ class TestStream:
         got = [event async for event in stream]
         assert [shown(e) for e in got] == [shown(e) for e in w.events]
 
-    async def test_reader_never_holds_up(self) -> None:
+    async def test_slow_reader_does_not_block_the_session(self) -> None:
         """A slow reader does not block the session; missed deltas are joined."""
         words = [f"{number} " for number in range(2000)]
         w = await watched(replace(T(*words), reasoning=tuple(words)))
@@ -199,7 +199,7 @@ class TestStream:
         for index in (0, 1):
             assert json.loads("".join(e.delta for e in got if e.index == index)) == long
 
-    async def test_after_closing(self) -> None:
+    async def test_stream_of_closed_session_ends_at_once(self) -> None:
         """A stream of a closed session ends at once."""
         w = await watched()
         await w.session.aclose()

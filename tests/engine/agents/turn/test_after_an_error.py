@@ -54,7 +54,7 @@ class TestAfterAnError:
         await w.session.wait_for_idle()
         assert w.turn_end.text == "ok"
 
-    async def test_store_that_fails(self) -> None:
+    async def test_unstored_message_is_not_reported(self) -> None:
         """A-11: a message that cannot be stored is not reported, and the run fails."""
         store = Disk()
         w = await watched(T("one"), store=store)
@@ -68,7 +68,7 @@ class TestAfterAnError:
         await w.say("again")
         assert w.prompt(1) == ['user "again"']
 
-    async def test_store_that_fails_amid_results(self) -> None:
+    async def test_unstored_results_are_stored_before_continuing(self) -> None:
         """A-11, A-32: results that could not be stored are stored before the conversation continues."""
         store = Disk()
         ran: list[str] = []
@@ -97,7 +97,7 @@ class TestAfterAnError:
             'user "again"',
         ]
 
-    async def test_reply_that_cannot_be_stored(self) -> None:
+    async def test_results_of_unstored_reply_are_not_stored(self) -> None:
         """A-11, A-77: results of a reply that could not be stored are neither stored nor reported."""
 
         class FailsOnce(Disk):
@@ -112,7 +112,7 @@ class TestAfterAnError:
         assert w.seen == ['user "go"', "step(tool-calls,10,5)", "error(disk full)"]
         assert await w.stored() == ['user "go"']
 
-    async def test_message_that_would_come_before_a_result(self) -> None:
+    async def test_no_message_after_a_call_without_stored_result(self) -> None:
         """A-11, A-77: no message is stored after a call whose result cannot be stored."""
 
         class FailsOften(Disk):
@@ -133,7 +133,7 @@ class TestAfterAnError:
         unknown = "Outcome unknown: the session ended before a result was recorded"
         assert w.prompt(2)[2:] == [f'result c1 err "{unknown}"', 'user "again"']
 
-    async def test_result_stored_at_the_end_of_the_next_run(self) -> None:
+    async def test_executed_call_is_never_reported_as_not_run(self) -> None:
         """A-32: no later run reports a call that ran in an earlier run as not run."""
 
         class FailsOften(Disk):
@@ -151,7 +151,7 @@ class TestAfterAnError:
         unknown = "Outcome unknown: the session ended before a result was recorded"
         assert (await w.stored())[2:] == [f'result c1 err "{unknown}"']
 
-    async def test_result_that_cannot_be_stored(self) -> None:
+    async def test_result_stored_later_keeps_its_order(self) -> None:
         """A-11, A-56: a result that is stored later does not come after those behind it."""
 
         class FailsOnce(Disk):

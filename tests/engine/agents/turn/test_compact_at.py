@@ -72,19 +72,19 @@ class TestDue:
         await w.say("u3")
         assert purposes(w) == ["turn"] * 3
 
-    async def test_the_last_call_counts(self) -> None:
+    async def test_last_call_of_a_turn_counts(self) -> None:
         """Section 9: the last model call of a turn counts, not the sum of its calls."""
         w = await talked(long(C(note={})), T("a3"), tools=[noted([])])
         await w.say("u3")
         assert purposes(w) == ["turn"] * 4
 
-    async def test_nothing_to_sum_up(self) -> None:
+    async def test_short_conversation_stays_unchanged(self) -> None:
         """Section 9: a conversation of the few messages that would be kept stays unchanged."""
         w = await watched(long(T("a1")), compact_at=1)
         await w.say("u1")
         assert purposes(w) == ["turn"]
 
-    async def test_once(self) -> None:
+    async def test_not_repeated_until_a_turn_is_too_long_again(self) -> None:
         """Section 9: after a compaction there is none until a turn is too long again."""
         w = await talked(long(T("a3")), long(T("sum")), T("a4"), long(T("a5")), T("sum 2"))
         for text in ("u3", "u4", "u5"):
@@ -109,14 +109,14 @@ class TestDue:
         assert (w.session.status, w.session.text) == ("idle", "a3")
 
     @pytest.mark.parametrize("at", [0, -1])
-    def test_wrong(self, at: int) -> None:
+    def test_limit_of_no_tokens_is_refused(self, at: int) -> None:
         """Section 9: a limit of no tokens is refused."""
         with pytest.raises(ValueError, match=f"compact_at is a number of tokens, at least 1, got {at}"):
             Agent(ScriptedModel([]), compact_at=at)
 
 
 class TestNever:
-    async def test_while_calls_wait(self) -> None:
+    async def test_never_while_calls_are_undecided(self) -> None:
         """Section 9: a long call within a turn compacts nothing while the turn's calls are undecided."""
         slow = Slow()
         w = await talked(long(C(slow={})), long(T("a3")), T("sum"), tools=[slow.tool])
@@ -127,7 +127,7 @@ class TestNever:
         await w.session.wait_for_idle()
         assert purposes(w) == [*["turn"] * 4, "summary"]
 
-    async def test_after_an_abort(self) -> None:
+    async def test_never_after_an_abort(self) -> None:
         """Section 9: after an abort there is no compaction."""
         slow = Slow()
         w = await talked(long(C(slow={})), T("sum"), tools=[slow.tool])
@@ -137,14 +137,14 @@ class TestNever:
         await w.session.wait_for_idle()
         assert purposes(w) == ["turn"] * 3
 
-    async def test_after_an_error(self) -> None:
+    async def test_never_after_an_error(self) -> None:
         """Section 9: after a failed turn there is no compaction."""
         w = await talked(long(C(note={})), ERR("boom"), T("sum"), tools=[noted([])])
         with pytest.raises(RuntimeError, match="boom"):
             await w.say("u3")
         assert purposes(w) == ["turn"] * 4
 
-    async def test_of_a_subagent(self) -> None:
+    async def test_subagent_is_not_compacted(self) -> None:
         """Section 9: a subagent has only one turn, so it is not compacted."""
         model = ScriptedModel([long(C(note={})), long(C(note={})), long(T("done"))])
         helper = Agent(model, name="helper", tools=[noted([])], compact_at=1)
@@ -154,7 +154,7 @@ class TestNever:
 
 
 class TestMeanwhile:
-    async def test_what_is_said_waits(self) -> None:
+    async def test_message_is_answered_after_the_summary(self) -> None:
         """Section 9: messages during the compaction are answered with the summary in the prompt."""
         w = await talked(long(T("a3")), T("sum"), T("a4"))
         w.session.on("compaction_start", lambda e: w.session.send("u4"))
@@ -163,7 +163,7 @@ class TestMeanwhile:
         assert w.prompt(5)[0] == 'user "<summary>\nsum\n</summary>"'
         assert w.prompt(5)[-1] == 'user "u4"'
 
-    async def test_what_was_said_before_its_end(self) -> None:
+    async def test_message_during_turn_end_comes_after_it(self) -> None:
         """Section 9: a message sent while the turn end is reported also comes after the compaction."""
         w = await talked(long(T("a3")), T("sum"), T("a4"))
         sent: list[object] = []
@@ -178,7 +178,7 @@ class TestMeanwhile:
         assert purposes(w)[2:] == ["turn", "summary", "turn"]
         assert w.session.text == "a4"
 
-    async def test_abort(self) -> None:
+    async def test_abort_changes_nothing(self) -> None:
         """Section 9: aborting it changes nothing and hands back waiting messages."""
         w = await talked(long(T("a3")), T("sum"))
         before: list[Message] = []
@@ -194,7 +194,7 @@ class TestMeanwhile:
         assert w.session.undelivered == ("u4",)
         assert not any(isinstance(e, CompactionFailed | CompactedEvent) for e in w.events)
 
-    async def test_closing(self) -> None:
+    async def test_closing_ends_the_compaction(self) -> None:
         """A-97: closing a session ends a running compaction."""
         begun = asyncio.Event()
         w = await talked(long(T("a3")))
@@ -226,7 +226,7 @@ class TestFailing:
             (replace(T("half"), finish="length"), "the summary is unusable"),
         ],
     )
-    async def test_says_so_and_changes_nothing(self, reply: Reply, why: str) -> None:
+    async def test_failure_is_reported_and_changes_nothing(self, reply: Reply, why: str) -> None:
         """Section 9: without a summary the conversation continues unchanged; an event has the reason."""
         w = await talked(long(T("a3")), reply, T("a4"))
         await w.say("u3")
@@ -240,7 +240,7 @@ class TestFailing:
         await w.say("u4")
         assert w.prompt(5) == [*kept, 'user "u4"']
 
-    async def test_the_cost_limit(self) -> None:
+    async def test_cost_limit_prevents_the_summary(self) -> None:
         """Limits: a session at its cost limit makes no summary and reports the reason."""
         w = await talked(long(T("a3"), cost=1.0), T("sum"), max_cost=1.0)
         await w.say("u3")
@@ -249,7 +249,7 @@ class TestFailing:
         with pytest.raises(CostLimitError):
             await w.say("u4")
 
-    async def test_a_store_that_is_full(self) -> None:
+    async def test_unstored_summary_has_no_effect(self) -> None:
         """A-11: a summary that could not be stored has no effect."""
 
         class Full(InMemorySessionStore):
@@ -266,7 +266,7 @@ class TestFailing:
         assert w.session.text == "a4"
 
     @pytest.mark.parametrize("name", ["compaction_start", "compacted", "compaction_failed"])
-    async def test_a_listener_that_raises(self, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_raising_listener_is_logged(self, name: str, caplog: pytest.LogCaptureFixture) -> None:
         """Section 9: an exception in a listener of it is logged and fails no turn."""
         reply = ERR("boom") if name == "compaction_failed" else T("sum")
         w = await talked(long(T("a3")), reply, T("a4"))
@@ -281,7 +281,7 @@ class TestFailing:
         w.session.off(name, broken)
         assert (await w.say("u4"))[-1].startswith("turn_end(")
 
-    async def test_asked_for(self) -> None:
+    async def test_failed_requested_compaction_raises(self) -> None:
         """Section 9: a failed requested compaction raises for its caller, without an event."""
         w = await talked(ERR("boom"))
         with pytest.raises(CompactionError, match="boom"):

@@ -73,7 +73,7 @@ class SometimesUnpriced(Unpriced):
 
 
 class TestLimit:
-    async def test_no_model_call_beyond_it(self) -> None:
+    async def test_no_model_call_beyond_the_limit(self) -> None:
         """Limits: the call that reaches the limit runs with its tools; no other call is made."""
         ran: list[str] = []
         replies = [paid(CALL, 0.4), paid(CALL, 0.7), paid(CALL, 0.1)]
@@ -87,7 +87,7 @@ class TestLimit:
         assert "start anew" in said
         assert w.error.error is caught.value
 
-    async def test_a_turn_that_is_over(self) -> None:
+    async def test_limit_reached_by_a_last_reply(self) -> None:
         """Limits: a last reply that reaches the limit completes its turn; the next turn is refused."""
         w = await watched(paid(T("done"), 1.0), T("never"), max_cost=1.0)
         assert 'turn_end("done")' in await w.say("go")
@@ -95,13 +95,13 @@ class TestLimit:
             await w.say("on")
         assert await w.stored() == ['user "go"', 'assistant "done"', 'user "on"']
 
-    async def test_below_it(self) -> None:
+    async def test_costs_below_the_limit_have_no_effect(self) -> None:
         """Limits: costs below the limit have no effect."""
         w = await watched(paid(CALL, 0.5), paid(T("ok"), 0.4), T("more"), tools=[noted([])], max_cost=1.0)
         await w.say("go")
         assert 'turn_end("more")' in await w.say("on")
 
-    async def test_nothing_said_is_lost(self) -> None:
+    async def test_messages_are_stored_for_continuation(self) -> None:
         """A-63: messages of either mode are stored after the results, for a later continuation."""
         slow = Slow()
         w = await watched(paid(C(slow={}), 2.0), tools=[slow.tool], max_cost=1.0)
@@ -123,7 +123,7 @@ class TestLimit:
         assert await session.prompt("go") == "hi"
 
     @pytest.mark.parametrize("wrong", [0, -1, float("nan"), float("inf")])
-    def test_what_is_none(self, wrong: float) -> None:
+    def test_invalid_amount_is_refused(self, wrong: float) -> None:
         """Limits: an amount that is not positive and finite is refused."""
         with pytest.raises(ValueError, match="max_cost is in US dollars, more than 0, not"):
             Agent(ScriptedModel([]), max_cost=wrong)
@@ -133,7 +133,7 @@ class TestLimit:
         st.lists(st.integers(0, 8).map(lambda n: n / 16), max_size=12),
         st.integers(1, 32).map(lambda n: n / 16),
     )
-    def test_law(self, costs: list[float], limit: float) -> None:
+    def test_exactly_the_calls_below_the_limit_are_made(self, costs: list[float], limit: float) -> None:
         """Limits: exactly those calls are made before which less than the limit was spent."""
 
         async def run() -> int:
@@ -154,7 +154,7 @@ class TestLimit:
 
 
 class TestGoingOn:
-    async def test_counts_what_was_spent_before(self) -> None:
+    async def test_earlier_costs_count(self) -> None:
         """Limits: a resumed session starts with its earlier cost."""
         store = InMemorySessionStore()
         agent = Agent(ScriptedModel([paid(T("a"), 0.9)]), store=store, max_cost=1.0)
@@ -165,7 +165,7 @@ class TestGoingOn:
         with pytest.raises(CostLimitError):
             await resumed.prompt("on")
 
-    async def test_a_higher_limit(self) -> None:
+    async def test_continues_with_a_higher_limit(self) -> None:
         """Limits: with a higher limit the session continues, with the messages sent in between."""
         w = await watched(paid(T("a"), 1.0), max_cost=1.0)
         await w.say("go")
@@ -177,7 +177,7 @@ class TestGoingOn:
         assert await resumed.prompt("again") == "b"
         assert transcript(model.requests[0].messages)[2:] == ['user "on"', 'user "again"']
 
-    async def test_nobody_knows_what_was_spent(self) -> None:
+    async def test_unknown_earlier_costs_are_refused(self) -> None:
         """Limits: a store has no costs, so a limit that would start again is refused."""
         store = InMemorySessionStore()
         agent = Agent(ScriptedModel([T("a")]), store=store, max_cost=1.0)
@@ -192,7 +192,7 @@ class TestGoingOn:
 
 
 class TestRaising:
-    async def test_goes_on_where_it_stopped(self) -> None:
+    async def test_stopped_session_continues_to_the_raised_limit(self) -> None:
         """Limits: a session that stopped at its limit continues up to the raised one."""
         ran: list[str] = []
         replies = [paid(CALL, 1.0), paid(CALL, 0.5), paid(CALL, 0.5), T("never")]
@@ -206,7 +206,7 @@ class TestRaising:
             await w.session.wait_for_idle()
         assert (len(w.model.requests), ran) == (3, ["x"] * 3)
 
-    async def test_while_it_works(self) -> None:
+    async def test_raised_limit_applies_during_the_turn(self) -> None:
         """Limits: a limit raised during a turn applies from that turn's next model call."""
         slow = Slow()
         w = await watched(paid(C(slow={}), 1.5), paid(T("done"), 0.1), tools=[slow.tool], max_cost=1.0)
@@ -228,7 +228,7 @@ class TestRaising:
             (-1.0, "in US dollars, more than 0"),
         ],
     )
-    async def test_no_higher_one(self, limit: float, why: str) -> None:
+    async def test_limit_that_is_not_higher_is_refused(self, limit: float, why: str) -> None:
         """Limits: a limit that is not higher, or is already exceeded, is refused without a change."""
         w = await watched(paid(T("x"), 1.5), max_cost=1.0)
         await w.say("go")
@@ -236,14 +236,14 @@ class TestRaising:
             w.session.raise_limit(limit)
         assert w.session.max_cost == 1.0
 
-    async def test_none_to_raise(self) -> None:
+    async def test_session_without_limit_has_none_to_raise(self) -> None:
         """Limits: a session without a limit has none to raise."""
         w = await watched(T("x"))
         assert w.session.max_cost is None
         with pytest.raises(ValueError, match="has no cost limit to raise"):
             w.session.raise_limit(5)
 
-    async def test_the_parents_still_holds(self) -> None:
+    async def test_parents_limit_still_applies(self) -> None:
         """Limits: a subagent's limit can exceed its parent's, which still applies."""
         above = Spending("boss", 1.0)
         helper = Agent(ScriptedModel([paid(T("a"), 1.0), T("never")]), name="helper", max_cost=0.5)
@@ -292,7 +292,7 @@ class TestSubagents:
         assert task_result.is_error
         assert "this session of boss has spent $1.05" in task_result.result
 
-    async def test_a_limit_of_its_own(self) -> None:
+    async def test_own_limit_ends_the_task(self) -> None:
         """Limits: a subagent's own limit ends its task; the parent gets the reason and continues."""
         task = C(task_helper={"prompt": "x"})
         boss = self.boss([paid(CALL, 0.5), T("never")], [task, T("ok")], own=0.5, limit=None)
@@ -302,7 +302,7 @@ class TestSubagents:
         assert await session.prompt("go") == "ok"
         assert "session of helper has spent $0.50 of $0.50" in results[0].result
 
-    async def test_one_without_a_price(self) -> None:
+    async def test_subagent_without_price_does_not_start(self) -> None:
         """Limits: under a limit, a subagent with unknown costs does not start."""
         model = Unpriced()
         child = Agent(model, name="helper")
@@ -318,7 +318,7 @@ class TestSubagents:
 
 
 class TestCompaction:
-    async def test_counts(self) -> None:
+    async def test_summary_request_counts(self) -> None:
         """Limits: the request for a summary is a model call like any other."""
         w = await watched(paid(T("a"), 0.5), paid(T("S"), 0.5), T("never"), max_cost=1.0)
         await w.say("go")
@@ -326,7 +326,7 @@ class TestCompaction:
         with pytest.raises(CostLimitError):
             await w.say("on")
 
-    async def test_beyond_it(self) -> None:
+    async def test_no_summary_at_the_limit(self) -> None:
         """Limits: no summary is made when the limit is reached, and nothing changes."""
         w = await watched(paid(T("a"), 1.0), T("never"), max_cost=1.0)
         await w.say("go")
@@ -336,7 +336,7 @@ class TestCompaction:
 
 
 class TestPrices:
-    async def test_a_model_that_says_nothing(self) -> None:
+    async def test_model_without_price_is_refused(self) -> None:
         """Limits: a limit that cannot be checked is refused before anything starts, with the remedy."""
         with pytest.raises(CostLimitError) as caught:
             await Agent(Unpriced(), max_cost=1.0).create_session()
@@ -347,7 +347,7 @@ class TestPrices:
         )
 
     @pytest.mark.slow
-    async def test_litellms_list(self) -> None:
+    async def test_model_with_litellm_price_can_start(self) -> None:
         """Limits: a model with a price in litellm's list can start; one without, or free, cannot."""
         session = await Agent("openai/gpt-4o", max_cost=1.0).create_session()
         assert session.status == "idle"
@@ -357,7 +357,7 @@ class TestPrices:
         with pytest.raises(ModelError):
             LitellmModel("openai/homemade").check_price()
 
-    async def test_a_model_that_is_changed_later(self) -> None:
+    async def test_model_assigned_later_is_checked(self) -> None:
         """Limits: the price of a model that is assigned later is checked too."""
         w = await watched(T("a"), max_cost=1.0)
         await w.say("go")
@@ -367,7 +367,7 @@ class TestPrices:
             await w.say("on")
         assert model.requests == []
 
-    async def test_a_reply_without_a_price(self) -> None:
+    async def test_reply_of_unknown_cost_ends_requests(self) -> None:
         """Limits: after a reply of unknown cost, no further one is requested."""
         model = SometimesUnpriced()
         session = await Agent(model, max_cost=1.0).create_session()

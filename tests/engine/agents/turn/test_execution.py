@@ -25,7 +25,7 @@ from ..script import Slow, noted, until, watched
 
 
 class TestTogether:
-    async def test_start_together(self) -> None:
+    async def test_approved_tools_run_concurrently(self) -> None:
         """A-55: approved tools run concurrently: each waits here until the other has started."""
         met = asyncio.Barrier(2)
 
@@ -53,7 +53,7 @@ class TestTogether:
         await w.session.wait_for_idle()
         assert [s for s in w.seen if "result" in s] == ['result c1 ok "done"', 'result c2 ok "noted "']
 
-    async def test_plain_functions_hold_up_nobody(self) -> None:
+    async def test_plain_functions_run_in_threads(self) -> None:
         """A tool that is a plain function runs in a thread, beside others."""
         loop = asyncio.get_running_loop()
         started = asyncio.Event()
@@ -127,7 +127,7 @@ class TestErrors:
 
 
 class TestOutput:
-    async def test_of_every_kind(self) -> None:
+    async def test_every_kind_of_output(self) -> None:
         """Text stays text, other values become JSON, and a reported failure is an error result."""
 
         @tool
@@ -174,7 +174,7 @@ class TestOutput:
 
 
 class TestContext:
-    async def test_what_a_tool_gets(self) -> None:
+    async def test_tool_gets_runtime_signal_and_ids(self) -> None:
         """A-59: a tool gets the runtime, the run's signal, and the ids of session and call."""
         got: list[ToolContext] = []
 
@@ -219,13 +219,13 @@ class TestTime:
         done = await LocalRuntime().exec("echo hi", timeout=seconds)
         assert (done.exit_code, done.stdout) == (0, "hi\n")
 
-    async def test_seconds(self) -> None:
+    async def test_times_are_in_seconds(self) -> None:
         """A-60: times are in seconds, including fractions."""
         with pytest.raises(RuntimeTimeoutError, match=r"^Command timed out after 0\.05s$") as raised:
             await LocalRuntime().exec("sleep 1000", timeout=0.05)
         assert raised.value.timeout_secs == 0.05
 
-    async def test_of_a_call(self) -> None:
+    async def test_calls_timeout_is_in_seconds(self) -> None:
         """A-60, A-120: a call's own timeout is also in seconds."""
         w = await watched(C(c1=("bash", {"command": "sleep 1000", "timeout": 0.05})), T("ok"))
         assert 'result c1 err "Command timed out after 0.05s"' in await w.say("go")
@@ -237,7 +237,7 @@ class TestLimits:
         with pytest.raises(DuplicateToolError, match='Duplicate tool name: "note"'):
             Agent(ScriptedModel([]), tools=[noted([]), noted([])])
 
-    async def test_max_steps(self) -> None:
+    async def test_last_step_runs_its_tools(self) -> None:
         """A-62: the last allowed step still runs its tools, then the turn ends without an error."""
         ran: list[str] = []
         replies = [C(note={"text": str(n)}) for n in range(5)]
@@ -248,7 +248,7 @@ class TestLimits:
         assert seen[-1] == 'turn_end("")'
         assert w.turn_end.stop_reason == "max_steps"
 
-    async def test_messages_outlive_max_steps(self) -> None:
+    async def test_message_at_the_step_limit_starts_a_run(self) -> None:
         """A-63: a message that waits when the steps are used up starts a new run."""
         slow = Slow()
         w = await watched(C(slow={}), T("heard you"), tools=[slow.tool], max_steps=1)

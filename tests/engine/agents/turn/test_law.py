@@ -286,7 +286,7 @@ class TestLaws:
     )
     @settings(max_examples=examples(400), deadline=None)
     @given(replies, actions, decisions, faults, st.integers(1, 4), st.sampled_from(["one", "all"]))
-    def test_one_order_and_nothing_lost(
+    def test_one_order_and_no_message_lost(
         self,
         script: list[Reply],
         said: list[tuple[int, str]],

@@ -74,7 +74,7 @@ class TestLoop:
         answered = sum(isinstance(m, ToolMessage) for m in said)
         return model, loop(said, config, undecided=last.tool_calls[answered:])
 
-    async def test_begins_with_the_decisions(self) -> None:
+    async def test_decisions_come_first(self) -> None:
         """A-20: no message or step comes before the calls; then the model gets their results."""
         ran: list[str] = []
         model, events = self.begun(ran, left(call("c1", "1"), call("c2", "2")))
@@ -84,14 +84,14 @@ class TestLoop:
         assert ran == ["1", "2"]
         assert [m.text for m in model.requests[0].messages[2:]] == ["noted 1", "noted 2"]
 
-    async def test_place_in_the_step(self) -> None:
+    async def test_events_have_all_calls_of_the_step(self) -> None:
         """A-51: the events have all calls of the step, including those answered before."""
         _, events = self.begun([], left(call("c1", "1"), call("c2", "2"), answered=1))
         [shown] = [event async for event in events if isinstance(event, ToolCallEvent)]
         assert (shown.call_id, shown.index) == ("c2", 1)
         assert [c.call_id for c in shown.batch] == ["c1", "c2"]
 
-    async def test_event_that_is_changed(self) -> None:
+    async def test_changes_to_events_have_no_effect(self) -> None:
         """A-47: the events have copies of the arguments; changing them has no effect."""
         ran: list[str] = []
         _, events = self.begun(ran, left(call("c1", "1")))
@@ -100,13 +100,13 @@ class TestLoop:
                 event.args["text"] = "changed"
         assert ran == ["1"]
 
-    async def test_counts_model_calls(self) -> None:
+    async def test_continued_step_costs_no_model_call(self) -> None:
         """A-62: the continued step costs none of the run's model calls."""
         model, events = self.begun([], left(call("c1", "1")), max_steps=1)
         assert [e async for e in events if isinstance(e, StepEvent)]
         assert len(model.requests) == 1
 
-    async def test_only_what_was_offered(self) -> None:
+    async def test_call_of_unoffered_tool_is_refused(self) -> None:
         """A-49: a call of a tool that the step does not offer is refused."""
         config = LoopConfig(
             model=ScriptedModel([T("ok")]), runtime=LocalRuntime(), tools={"note": noted([])}, offered={}
@@ -146,7 +146,7 @@ class TestRun:
         assert [m.role for m in w.turn_end.messages] == ["tool", "tool", "assistant"]
         assert [e.number for e in w.events if isinstance(e, StepStart)] == [1]
 
-    async def test_blocked(self) -> None:
+    async def test_call_blocked_now_does_not_run(self) -> None:
         """G-15: a call that the gate now blocks does not run, and the model gets the reason."""
         ran: list[str] = []
         w = await resumed(left(call("c1", "1")), T("ok"), tools=[noted(ran)], gate=Log(block))
@@ -155,7 +155,7 @@ class TestRun:
         assert ran == []
         assert w.prompt(1)[-1] == 'result c1 err "not now"'
 
-    async def test_listeners_are_asked(self) -> None:
+    async def test_listener_can_deny(self) -> None:
         """A-40: a listener can deny it like any call."""
         w = await resumed(left(call("c1", "1")), T("ok"), tools=[noted([])])
         w.session.on("tool_call", lambda event: Deny(reason=f"no {event.args['text']}"))
@@ -163,7 +163,7 @@ class TestRun:
         await w.session.wait_for_idle()
         assert w.prompt(1)[-1] == 'result c1 err "no 1"'
 
-    async def test_tools_that_a_hook_keeps_back(self) -> None:
+    async def test_tool_omitted_by_a_hook_cannot_be_called(self) -> None:
         """Part 2: a tool that hooks leave out of a step's model call cannot be called in its rest."""
         ran: list[str] = []
         asked: list[list[str]] = []
@@ -181,7 +181,7 @@ class TestRun:
         assert w.prompt(1)[-1] == 'result c1 err "Tool not found: note"'
         assert asked == [["user"], ["user", "assistant", "tool"]]
 
-    async def test_hook_that_fails(self) -> None:
+    async def test_failing_hook_ends_the_run(self) -> None:
         """A-32: a hook that raises ends the run; the results say that the calls did not run."""
         ran: list[str] = []
 
@@ -208,7 +208,7 @@ class TestRun:
         assert (ran, w.model.requests) == ([], [])
         assert (await w.stored())[2:] == ['result c1 err "Aborted"', 'result c2 err "Aborted"']
 
-    async def test_message_sent_at_once(self) -> None:
+    async def test_message_sent_at_once_joins_after_results(self) -> None:
         """A-76, A-77: a message sent at once joins after the results; no call is decided."""
         ran: list[str] = []
         gate = Log()
@@ -221,7 +221,7 @@ class TestRun:
 
 
 class TestSession:
-    async def test_closed_without_being_told(self) -> None:
+    async def test_calls_are_not_decided_by_default(self) -> None:
         """A-32: without `decide_open` the calls get an unknown outcome, and nothing runs."""
         ran: list[str] = []
         w = await resumed(left(call("c1", "1")), T("ok"), tools=[noted(ran)])
@@ -230,14 +230,14 @@ class TestSession:
         assert ran == []
         assert w.prompt(1)[-1] == f'result c1 err "{UNKNOWN}"'
 
-    async def test_nothing_open(self) -> None:
+    async def test_continues_without_open_calls(self) -> None:
         """Part 2: without open calls it continues as usual."""
         w = await resumed(left(call("c1", "1"), answered=1), T("ok"), tools=[noted([])])
         w.session.continue_(decide_open=True)
         await w.session.wait_for_idle()
         assert w.turn_end.text == "ok"
 
-    async def test_the_next_run_is_an_ordinary_one(self) -> None:
+    async def test_only_the_first_run_decides_open_calls(self) -> None:
         """A-32: only the first run decides calls that were open; later runs close open ones."""
         slow = Slow()
         said = left(call("c1", "1", "slow").model_copy(update={"args": {}}))
@@ -250,7 +250,7 @@ class TestSession:
         await w.say("more")
         assert w.prompt(3)[-1] == 'result c9 ok "done"'
 
-    async def test_told_to_abort(self) -> None:
+    async def test_signal_aborts_the_deciding_run(self) -> None:
         """A-94: the given signal aborts the run that decides."""
         waiting = asyncio.Event()
 

@@ -50,7 +50,7 @@ class TestReplaced:
         parameters = set(inspect.signature(Agent.__init__).parameters) - {"self", "model"}
         assert parameters == set(AgentSettings.__annotations__) == set(full())
 
-    def test_nothing_named(self) -> None:
+    def test_copy_without_changes(self) -> None:
         """A-1: without a change the copy has the same settings, but is another agent."""
         agent = Agent(ScriptedModel([]), **full())
         copied = agent.replace()
@@ -59,7 +59,7 @@ class TestReplaced:
         assert settings(copied) == settings(agent)
 
     @pytest.mark.parametrize("name", sorted(full()))
-    def test_one_setting(self, name: str) -> None:
+    def test_only_the_named_setting_changes(self, name: str) -> None:
         """A-1: only the named setting changes, and the original agent stays unchanged."""
         agent = Agent(ScriptedModel([]), name="plain")
         before = settings(agent)
@@ -73,12 +73,12 @@ class TestReplaced:
         assert changed == {key: value for key, value in before.items() if key != name}
         assert settings(agent) == before
 
-    def test_none_is_a_value(self) -> None:
+    def test_settings_can_be_removed(self) -> None:
         """A-1: a prompt, a gate and a limit can be removed."""
         agent = Agent(ScriptedModel([]), **full()).replace(system_prompt=None, gate=None, max_cost=None)
         assert (agent.system_prompt, agent.gate, agent.max_cost) == (None, None, None)
 
-    def test_a_model(self) -> None:
+    def test_model_can_be_replaced(self) -> None:
         """A-1: the model can be replaced, by name or as an object."""
         agent = Agent(ScriptedModel([]))
         other = ScriptedModel([])
@@ -98,12 +98,12 @@ class TestReplaced:
             ({"colour": "red"}, TypeError),
         ],
     )
-    def test_what_cannot_be(self, change: dict[str, object], error: type[Exception]) -> None:
+    def test_copy_is_validated(self, change: dict[str, object], error: type[Exception]) -> None:
         """A-61: the copy is validated like a new agent."""
         with pytest.raises(error):
             Agent(ScriptedModel([])).replace(**change)
 
-    async def test_a_subclass(self) -> None:
+    async def test_subclass_attributes_are_kept(self) -> None:
         """A-1: attributes of a subclass are kept, and its constructor need not accept the settings."""
 
         class Named(Agent):
