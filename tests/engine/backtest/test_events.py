@@ -58,17 +58,19 @@ class TestThen:
             ),
         ],
     )
-    def test_from_the_decision(self, fields: dict[str, object], expected: RecordedOutcome) -> None:
+    def test_outcome_follows_the_decision(
+        self, fields: dict[str, object], expected: RecordedOutcome
+    ) -> None:
         """The outcome follows from the decision: allowed, approved, or blocked by a net or the gate."""
         assert thens(decided("c1", "deploy", **fields)) == [expected]
 
-    def test_denied(self) -> None:
+    def test_denied_call_counts_as_not_run(self) -> None:
         """A denied call counts as asked about and not run."""
         [then] = thens(request("p1", "c1", "deploy"), answer("p1", "c1", approved=False), rejection())
         assert (then.outcome, then.ran, then.denied, then.by) == ("ask", False, True, ("maria",))
         assert isinstance(then.rule, RuleRecord | None)
 
-    def test_the_rule_that_asked(self) -> None:
+    def test_rule_is_taken_from_the_first_asking_net(self) -> None:
         """The rule of an approved call is taken once, from the first net that asked."""
         found = thens(
             request("p1", "c1", "deploy"),
@@ -87,7 +89,7 @@ class TestThen:
             (None, None),
         ]
 
-    def test_denied_while_its_id_was_taken(self) -> None:
+    def test_block_of_another_call_with_the_id_is_ignored(self) -> None:
         """The gate's block of another call with the same id does not count as the denial (G-53)."""
         taken = decided("c1", "deploy", outcome="block", reason="Tool call id 'c1' is already in use.")
         found = thens(
@@ -95,7 +97,7 @@ class TestThen:
         )
         assert [(then.own, then.denied) for then in found] == [(True, False), (False, True)]
 
-    def test_denied_once_and_approved_later(self) -> None:
+    def test_denial_before_a_later_approval_is_ignored(self) -> None:
         """A denial before the host died does not count if a new request was approved."""
         found = thens(
             request("p1", "c1", "deploy"),
@@ -113,7 +115,7 @@ class TestThen:
 class TestPeoplesSteps:
     """Steps of a flow that operators take."""
 
-    def test_are_no_calls(self) -> None:
+    def test_steps_are_not_judged(self) -> None:
         """Requests, answers and results of such steps are not judged, in either way of reading."""
         asked = request("p1", "Notes#3", "Notes").model_copy(update={"wants": {"type": "object"}})
         events = recorded(

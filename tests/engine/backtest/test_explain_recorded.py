@@ -51,7 +51,7 @@ class TestExplainedThen:
         assert view.way is not None
         assert str(view.way).startswith("test")
 
-    async def test_approved(self) -> None:
+    async def test_nets_are_shown_before_the_later_call(self) -> None:
         """The nets are shown before the later call: one asks, and the budget is unspent."""
         view = then(await recorded(), "c3")
         assert view.outcome == "ask"
@@ -59,7 +59,7 @@ class TestExplainedThen:
         budget = next(net for net in view.nets if net.net == "limit-deploy-1")
         assert budget.marking["budget"] == 1
 
-    async def test_at_its_limit(self) -> None:
+    async def test_spent_budget_blocks(self) -> None:
         """After the allowed call the budget blocks."""
         view = then(await recorded(), "c4")
         assert "limit-deploy-1" in [net.net for net in view.nets if net.verdict == "blocked"]

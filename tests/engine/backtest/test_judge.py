@@ -64,7 +64,7 @@ def outcomes(judgements: Iterable[Judgement]) -> list[Outcome]:
 class TestNewlyBlocked:
     """A call that ran and would be blocked."""
 
-    def test_says_why(self) -> None:
+    def test_verdict_names_net_rule_and_place(self) -> None:
         """The verdict has net, rule and place, and the name that the rule matches."""
         [found] = judged(
             "map bash.command ./deploy as deploy\nblock deploy", [call("c1", "bash", command="./deploy")]
@@ -73,12 +73,12 @@ class TestNewlyBlocked:
         assert found.now.reason == "deploy is blocked and cannot be called."
         assert found.now.rule == RuleRecord(file="<rules>", line=2, text="block deploy")
 
-    def test_the_rest_is_hypothetical(self) -> None:
+    def test_only_later_calls_are_hypothetical(self) -> None:
         """The call itself is not hypothetical, but all later ones are."""
         items = [*ran("c1", "a"), *ran("c2", "b"), *ran("c3", "a")]
         assert changes(judged("block b", items)) == ["c1 same", "c2 blocked", "c3 same?"]
 
-    def test_it_moves_no_net(self) -> None:
+    def test_blocked_call_moves_no_net(self) -> None:
         """A blocked call fires nothing, as in shadow mode (G-57)."""
         rules = "block lint\nrequire lint before deploy\nlimit lint to 1 per session"
         items = [*ran("c1", "lint"), *ran("c2", "deploy"), *ran("c3", "lint")]
@@ -91,12 +91,12 @@ class TestNewlyBlocked:
         without = judged(rules.replace("block lint\n", ""), items)
         assert [(j.now.outcome, j.now.net) for j in without][2] == ("block", "limit-lint-1")
 
-    def test_a_failed_result_unlocks_nothing(self) -> None:
+    def test_failed_result_unlocks_nothing(self) -> None:
         """Results count as recorded (G-16); an unknown one counts as a failure."""
         items = [call("c1", "test"), RecordedResult("c1", "test", is_error=True), call("c2", "deploy")]
         assert outcomes(judged("require test before deploy", items)) == ["allow", "block"]
 
-    def test_no_result_unlocks_nothing(self) -> None:
+    def test_missing_result_unlocks_nothing(self) -> None:
         """A call without a result does not unlock later calls."""
         items = [call("c1", "test"), call("c2", "deploy")]
         assert outcomes(judged("require test before deploy", items)) == ["allow", "block"]
@@ -105,7 +105,7 @@ class TestNewlyBlocked:
 class TestNewlyAllowed:
     """A call that did not run and would be allowed."""
 
-    def test_it_moves_no_net(self) -> None:
+    def test_call_without_result_moves_no_net(self) -> None:
         """Without a result its effects are unknown, so budgets and deferred transitions do not change."""
         items = [call("c1", "deploy", BLOCKED), *ran("c2", "deploy"), *ran("c3", "deploy")]
         found = judged("limit deploy to 1 per session\nrequire deploy before test", items)
@@ -119,13 +119,13 @@ class TestNewlyAllowed:
             "block",
         ]
 
-    def test_a_block_in_no_nets_name_stays(self) -> None:
+    def test_block_by_the_gate_itself_stays(self) -> None:
         """A block by the gate itself, for an id in use, stays under any rules (G-53)."""
         own = RecordedOutcome("block", ran=False, reason="Tool call id 'c1' is already in use.", own=True)
         [found] = judged("limit x to 1 per session", [call("c1", "x", own)])
         assert (found.change, found.now.reason) == ("same", own.reason)
 
-    def test_one_that_ran_in_shadow_mode_is_not_hypothetical(self) -> None:
+    def test_shadow_call_that_ran_is_not_hypothetical(self) -> None:
         """It ran and would run now, so later calls are not hypothetical."""
         blocked = replace(BLOCKED, ran=True, shadow=True)
         items = [call("c1", "deploy", blocked), *ran("c2", "a")]
@@ -137,20 +137,20 @@ class TestNewlyAsked:
 
     ASKS = "require human-approval before deploy\nlimit deploy to 1 per session"
 
-    def test_one_that_ran_counts_as_approved(self) -> None:
+    def test_executed_call_counts_as_approved(self) -> None:
         """Without a recorded answer approval is assumed, and later calls are hypothetical."""
         found = judged(self.ASKS, [*ran("c1", "deploy"), *ran("c2", "deploy")])
         assert changes(found) == ["c1 asked", "c2 blocked?"]
         assert (found[0].now.assumed, found[0].now.net) == (True, "approve-before-deploy")
 
-    def test_the_first_net_that_asks(self) -> None:
+    def test_verdict_names_the_first_asking_net(self) -> None:
         """G-60: the verdict names the first of several nets that ask."""
         rules = "map bash.command ./deploy as deploy\n"
         rules += "require human-approval before bash\nrequire human-approval before deploy"
         [found] = judged(rules, [call("c1", "bash", command="./deploy")])
         assert (found.now.net, found.now.name) == ("approve-before-bash", "deploy")
 
-    def test_one_that_was_blocked_moves_nothing(self) -> None:
+    def test_formerly_blocked_call_moves_nothing(self) -> None:
         """It would need approval and has no result, so it fires nothing."""
         found = judged(self.ASKS, [call("c1", "deploy", BLOCKED), call("c2", "deploy", APPROVED)])
         assert changes(found) == ["c1 asked", "c2 same?"]
@@ -166,7 +166,7 @@ def both_asked(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestAnswered:
     """A call with a recorded request for approval."""
 
-    def test_the_recorded_answer_counts(self) -> None:
+    def test_recorded_answer_counts(self) -> None:
         """If approval is needed then and now, the recorded answer counts; nothing is hypothetical."""
         rules = "require human-approval before deploy\nlimit deploy to 1 per session"
         items = [
@@ -176,28 +176,28 @@ class TestAnswered:
         ]
         assert changes(judged(rules, items)) == ["c1 same", "c2 same", "c3 blocked"]
 
-    def test_one_approved_that_would_just_run(self) -> None:
+    def test_approved_call_newly_allowed_is_not_hypothetical(self) -> None:
         """The call is newly allowed and did run, so later calls are not hypothetical."""
         assert changes(judged("block b", [call("c1", "a", APPROVED), call("c2", "b")])) == [
             "c1 allowed",
             "c2 blocked",
         ]
 
-    def test_one_denied_that_would_just_run(self) -> None:
+    def test_denied_call_newly_allowed_makes_later_hypothetical(self) -> None:
         """The call is newly allowed but did not run, so later calls are hypothetical."""
         assert changes(judged("block b", [call("c1", "a", DENIED), call("c2", "c")])) == [
             "c1 allowed",
             "c2 same?",
         ]
 
-    def test_one_denied_that_would_be_blocked(self) -> None:
+    def test_denied_call_newly_blocked_is_not_hypothetical(self) -> None:
         """The call is newly blocked and did not run before, so later calls are not hypothetical."""
         assert changes(judged("block a", [call("c1", "a", DENIED), call("c2", "c")])) == [
             "c1 blocked",
             "c2 same",
         ]
 
-    async def test_a_denial_is_judged_when_it_was_asked(self) -> None:
+    async def test_net_switched_off_during_request_counts_as_asked(self) -> None:
         """A net that is switched off during a request still counts as having asked."""
         rules = compile_rules("require human-approval before deploy").registry
         recorder = Recorder(rules)
@@ -207,7 +207,7 @@ class TestAnswered:
         [found] = Judge(Trial.of(rules)).judge(items_of(recorder.events))
         assert (found.change, found.now.outcome, found.call.then.by) == ("same", "ask", ("maria",))
 
-    async def test_a_denial_ends_the_call(self, both_asked: None) -> None:
+    async def test_denied_call_counts_as_asked_despite_later_block(self, both_asked: None) -> None:
         """A denied call counts as asked about, even if the nets would block it by the time of denial."""
         rules = compile_rules(
             "require human-approval before deploy\nlimit deploy to 1 per session"
@@ -220,7 +220,7 @@ class TestAnswered:
         found = Judge(Trial.of(rules)).judge(items_of(recorder.events))
         assert [(j.change, j.now.outcome) for j in found] == [("same", "ask"), ("same", "ask")]
 
-    async def test_a_net_that_asked_and_is_off(self, both_asked: None) -> None:
+    async def test_net_switched_off_after_its_requests_counts_as_asked(self, both_asked: None) -> None:
         """A net that was switched off after its requests counts as having asked in both cases."""
         rules = "require human-approval before deploy\nlimit deploy to 1 per session"
         recorder = Recorder(compile_rules(rules).registry)
@@ -235,7 +235,7 @@ class TestAnswered:
         assert [(j.change, j.now.outcome) for j in found] == [("same", "ask"), ("asked", "ask")]
         assert not found[1].now.assumed
 
-    async def test_a_question_that_was_withdrawn(self) -> None:
+    async def test_withdrawn_request_does_not_count_for_others(self) -> None:
         """A withdrawn request does not count for another call with that id or for another session."""
         rules = compile_rules("require human-approval before deploy").registry
         recorder = Recorder(rules)
@@ -250,7 +250,7 @@ class TestAnswered:
         assert changes(judge.judge(items_of(recorder.events))) == []
         assert changes(judge.judge([call("c1", "x", APPROVED)])) == ["c1 allowed"]
 
-    async def test_what_blocks_before_asking(self) -> None:
+    async def test_block_before_the_request_blocks_the_call(self) -> None:
         """The call is blocked if the rules would have blocked it before the request."""
         recorder = Recorder(compile_rules("require human-approval before deploy").registry)
         await recorder.call("c1", "deploy")
@@ -264,7 +264,7 @@ class TestAnswered:
         assert changes(found) == ["c2 same", "c1 blocked"]
         assert found[1].now.net == "require-test-before-deploy"
 
-    async def test_what_would_have_blocked_before_asking(self, both_asked: None) -> None:
+    async def test_approved_then_blocked_call_stays_blocked(self, both_asked: None) -> None:
         """A call that was approved and then blocked stays blocked under such rules."""
         text = "require human-approval before deploy\nlimit deploy to 1 per session"
         recorder = Recorder(compile_rules(text).registry)
@@ -278,7 +278,7 @@ class TestAnswered:
         found = judged(rules, items_of(recorder.events))
         assert changes(found) == ["c3 same", "c1 blocked", "c4 same?", "c2 same?"]
 
-    async def test_an_edited_call(self) -> None:
+    async def test_edited_input_is_judged(self) -> None:
         """The edited input, which ran, is judged."""
         recorder = Recorder(compile_rules("require human-approval before bash").registry)
         await recorder.call("c1", "bash", command="rm -rf build")
@@ -294,29 +294,29 @@ class TestActiveNets:
     RULES = "block a\nblock b"
     OPENING = RecordedOpening(frozenset({"block-a", "x"}), ("x",))
 
-    def test_the_record_is_followed(self) -> None:
+    def test_nets_are_active_as_recorded(self) -> None:
         """A net in the record is active as recorded; a new net is active."""
         items = [self.OPENING, call("c1", "a"), call("c2", "b")]
         assert outcomes(judged(self.RULES, items)) == ["allow", "block"]
 
-    def test_switches_are_followed(self) -> None:
+    def test_recorded_switches_apply(self) -> None:
         """Recorded switches apply; switches of unknown nets are ignored."""
         off, on = RecordedSwitch("block-b", active=False), RecordedSwitch("block-b", active=True)
         items = [off, RecordedSwitch("x", active=False), call("c1", "b"), on, call("c2", "b")]
         assert outcomes(judged(self.RULES, items)) == ["allow", "block"]
 
-    def test_exactly_those_that_are_chosen(self) -> None:
+    def test_active_overrides_the_record(self) -> None:
         """`active` overrides the record; an empty list activates no net."""
         items = [self.OPENING, RecordedSwitch("block-a", active=False), call("c1", "a"), call("c2", "b")]
         assert outcomes(judged(self.RULES, items, active=["block-a"])) == ["block", "allow"]
         assert outcomes(judged(self.RULES, items, active=[])) == ["allow", "allow"]
 
-    def test_an_unknown_name(self) -> None:
+    def test_unknown_active_name_is_an_error(self) -> None:
         """G-21: a name in `active` that no net has is an error naming it."""
         with pytest.raises(NetError, match=r"Unknown nets in active: 'nope'\. Available: block-a"):
             Trial.of(compile_rules("block a").registry, ["nope"])
 
-    def test_a_resumption(self) -> None:
+    def test_resumption_sets_its_recorded_nets(self) -> None:
         """A resumption sets its recorded nets; a net that it dropped is treated as new."""
         rules = "block a\nblock b\nblock c"
         opening = RecordedOpening(frozenset({"block-a", "block-b"}), ("block-a", "block-b"))
@@ -330,7 +330,7 @@ class TestActiveNets:
         again = RecordedResumption((), (), ("block-a",))
         assert outcomes(judged(rules, [opening, added, again, *calls])) == ["block", "allow", "allow"]
 
-    async def test_a_resumed_record(self) -> None:
+    async def test_resumption_in_a_journal_sets_nets(self) -> None:
         """A resumption in a journal's events has the same effect."""
         recorder = Recorder(compile_rules("block a\nblock b").registry)
         recorder.bodies.append(
@@ -362,7 +362,7 @@ class TestBranches:
         recorder.bodies = [opening]
         return recorder
 
-    async def test_nets_begin_where_the_branch_did(self) -> None:
+    async def test_unchanged_nets_start_at_the_recorded_marking(self) -> None:
         """A net with the same structure starts at the recorded marking, others at their initial one."""
         opening = items_of((await self.branch()).events)
         calls = [call("c1", "deploy"), call("c2", "test"), ok("c2", "test"), call("c3", "deploy")]
@@ -388,7 +388,7 @@ class TestForks:
         await recorder.call("c4", "rm")
         return recorder
 
-    async def test_other_nets_active(self) -> None:
+    async def test_recorded_nets_with_another_selection(self) -> None:
         """The record's own nets are used with the recorded names, but other nets are active."""
         events = (await self.recorder()).events
         state = fold(events[:3])
@@ -398,7 +398,7 @@ class TestForks:
         assert changes(found) == ["c2 same", "c3 same", "c4 allowed"]
         assert found[2].call.then.rule is not None
 
-    async def test_other_rules(self) -> None:
+    async def test_unchanged_nets_keep_their_marking(self) -> None:
         """Unchanged nets keep their marking at the fork; new nets start at their initial one."""
         events = (await self.recorder()).events
         rules = "require test before deploy\nrequire test before rm"
@@ -410,7 +410,7 @@ class TestForks:
             recording = fork(events, at, trial)
             assert changes(Judge(trial).judge(recording.items, recording.start)) == expected
 
-    async def test_what_waits_at_the_fork(self) -> None:
+    async def test_result_after_the_fork_counts(self) -> None:
         """A result after the fork counts for unchanged nets."""
         events = (await self.recorder()).events
         for rules, expected in (
@@ -422,7 +422,7 @@ class TestForks:
             recording = fork(events, 2, trial)
             assert changes(Judge(trial).judge(recording.items, recording.start)) == expected
 
-    async def test_a_question_open_at_the_fork(self) -> None:
+    async def test_request_open_at_the_fork_counts_as_asked(self) -> None:
         """The request counts as asked, even if its net was switched off, before or after the answer."""
         rules = compile_rules("require human-approval before deploy").registry
         recorder = Recorder(rules)
@@ -434,7 +434,7 @@ class TestForks:
             recording = fork(recorder.events, at, trial)
             assert changes(Judge(trial).judge(recording.items, recording.start)) == ["c1 same"]
 
-    async def test_a_question_under_the_records_nets(self) -> None:
+    async def test_request_is_judged_by_names_of_its_call(self) -> None:
         """The request is judged with the names of its own call, not with those of the call before."""
         rules = compile_rules("map bash.command ./deploy as deploy\nrequire human-approval before deploy")
         recorder = Recorder(rules.registry)
@@ -447,7 +447,7 @@ class TestForks:
         assert [(j.change, j.now.outcome) for j in found] == [("same", "allow"), ("same", "ask")]
 
     @pytest.mark.parametrize("allowed", ["", "allow unclear bash\n"])
-    async def test_an_unclear_call_unlocks_nothing(self, allowed: str) -> None:
+    async def test_unclear_call_unlocks_nothing(self, allowed: str) -> None:
         """G-64: an unclear call under the record's nets and names is judged as it was live."""
         text = "map bash.command ./test as test\nmap bash.command rm as rm\nblock rm\n"
         recorder = Recorder(compile_rules(f"{text}{allowed}require test before deploy").registry)
@@ -464,7 +464,7 @@ class TestForks:
         found = list(Judge(trial).judge(recording.items, recording.start))
         assert [j.now.outcome for j in found] == ["allow" if allowed else "ask", "block"]
 
-    async def test_a_resumption_after_the_fork(self) -> None:
+    async def test_resumption_after_the_fork_sets_nets(self) -> None:
         """From a resumption after the fork on, the nets of the record are active as recorded there."""
         recorder = Recorder(compile_rules("block a").registry)
         resumed = SessionResumed(agent="bot", model="m", mode="enforce", active=())
@@ -474,7 +474,7 @@ class TestForks:
         items = [*recording.items, call("c1", "a"), call("c2", "b")]
         assert outcomes(Judge(trial).judge(items, recording.start)) == ["allow", "block"]
 
-    async def test_rules_in_the_verdict(self) -> None:
+    async def test_recorded_nets_keep_their_rules(self) -> None:
         """The record's nets keep the rules that they were compiled from."""
         events = (await self.recorder()).events
         state = fold(events[:1])
@@ -487,7 +487,7 @@ class TestForks:
 class TestHandWrittenNets:
     """Hand-written nets with callbacks."""
 
-    def test_notes_start_anew_each_session(self) -> None:
+    def test_validators_notes_start_empty_each_session(self) -> None:
         """A validator's notes start empty in each session.
 
         Notes from a call that did not run are discarded.
@@ -509,7 +509,7 @@ class TestHandWrittenNets:
         for _ in range(2):
             assert outcomes(judge.judge(items)) == ["allow", "allow", "allow", "block"]
 
-    def test_a_denial_comes_before_a_validator(self) -> None:
+    def test_denial_precedes_validation(self) -> None:
         """G-14: approval comes before validation, so a denied call counts as asked about."""
         net = define_skill_net(
             "asks",
@@ -525,7 +525,7 @@ class TestHandWrittenNets:
 class TestNames:
     """Names of calls are cached, within bounds."""
 
-    def test_asked_once_for_calls_alike(self) -> None:
+    def test_equal_calls_are_mapped_once(self) -> None:
         """Equal calls are mapped once; long inputs and values other than text are not cached."""
         seen: list[ToolCall] = []
 
@@ -562,7 +562,7 @@ class TestNames:
 
 
 class TestOverlaps:
-    async def test_a_call_that_did_not_run_voids_nothing(self) -> None:
+    async def test_unexecuted_call_does_not_void_another(self) -> None:
         """A test that ran beside a denied edit still unlocks."""
         recorder = Recorder(compile_rules("require human-approval before edit").registry)
         await recorder.call("t", "test")

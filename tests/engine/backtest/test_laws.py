@@ -97,7 +97,9 @@ class TestTheSameRules:
     @pytest.mark.slow
     @given(steps, actives, st.sampled_from(["enforce", "enforce", "shadow"]))
     @settings(max_examples=examples(200), deadline=None)
-    def test_nothing_diverges(self, schedule: list[Any], active: list[str] | None, mode: str) -> None:
+    def test_backtest_equals_the_record(
+        self, schedule: list[Any], active: list[str] | None, mode: str
+    ) -> None:
         """Every verdict equals the recorded one, and the nets end with the gate's final markings."""
         recorder = record(schedule, active, mode)
         judge = Judge(Trial.of(RULES.registry))
@@ -116,7 +118,7 @@ class TestTheSameRules:
     @pytest.mark.slow
     @given(steps, st.data())
     @settings(max_examples=examples(100), deadline=None)
-    def test_nor_from_any_moment(self, schedule: list[Any], data: st.DataObject) -> None:
+    def test_fork_at_any_moment_equals_the_record(self, schedule: list[Any], data: st.DataObject) -> None:
         """A fork anywhere without changes gives the recorded verdicts, under rules or recorded nets."""
         events = record(schedule).events
         at = data.draw(st.integers(1, len(events)))
@@ -132,7 +134,7 @@ class TestOtherRules:
 
     @given(steps)
     @settings(max_examples=examples(60), deadline=None)
-    def test_what_if_from_the_beginning(self, schedule: list[Any]) -> None:
+    def test_fork_at_the_beginning_equals_a_backtest(self, schedule: list[Any]) -> None:
         """A fork before the first event equals a backtest of the session."""
         events = record(schedule).events
         trial = Trial.of(OTHER.registry)
@@ -142,7 +144,7 @@ class TestOtherRules:
 
     @given(steps, steps)
     @settings(max_examples=examples(60), deadline=None)
-    def test_a_judge_starts_afresh(self, schedule: list[Any], before: list[Any]) -> None:
+    def test_judge_keeps_no_state_between_sessions(self, schedule: list[Any], before: list[Any]) -> None:
         """A judge keeps no state from one session to the next."""
         used = Judge(Trial.of(OTHER.registry))
         list(used.judge(items_of(record(before).events)))
@@ -152,7 +154,7 @@ class TestOtherRules:
 
     @given(steps)
     @settings(max_examples=examples(60), deadline=None)
-    def test_hypothetical_from_the_first_turn(self, schedule: list[Any]) -> None:
+    def test_calls_after_the_first_difference_are_hypothetical(self, schedule: list[Any]) -> None:
         """All calls after the first one with another outcome are hypothetical, and none before."""
         found = list(Judge(Trial.of(OTHER.registry)).judge(items_of(record(schedule).events)))
         turned = False
@@ -164,7 +166,7 @@ class TestOtherRules:
 
     @given(steps)
     @settings(max_examples=examples(60), deadline=None)
-    def test_blocked_calls_of_the_record_move_nothing(self, schedule: list[Any]) -> None:
+    def test_unexecuted_calls_do_not_affect_others(self, schedule: list[Any]) -> None:
         """Without the calls that did not run, the others get the same judgements."""
         items = items_of(record(schedule).events)
         ran = [i for i in items if getattr(getattr(i, "then", None), "ran", True)]
@@ -181,7 +183,7 @@ class TestPages:
 
     @given(st.lists(steps, min_size=1, max_size=3), st.integers(1, 7))
     @settings(max_examples=examples(25), deadline=None)
-    def test_pages_do_not_matter(self, schedules: list[list[Any]], page: int) -> None:
+    def test_page_size_does_not_matter(self, schedules: list[list[Any]], page: int) -> None:
         """Rows and judgements are the same for all page sizes."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "journal.db")
@@ -204,7 +206,7 @@ class TestPages:
             }
 
 
-def test_the_fold_is_where_a_fork_begins() -> None:
+def test_fork_starts_with_the_folded_state() -> None:
     """A fork starts with the state of the journal's fold."""
     events = record([("call", 1, "bash", "cp a b"), ("result", 1, False)]).events
     state = new_state("bot-1")

@@ -63,16 +63,16 @@ class TestResponses:
             {"custom_id": "1", "url": "/v1/responses", "body": {"input": ITEMS}},
         ],
     )
-    def test_functions(self, tmp_path: Path, value: object) -> None:
+    def test_call_and_output_are_separate_items(self, tmp_path: Path, value: object) -> None:
         """A call and its output are separate items, in a list, a request, a response or a batch."""
         assert said(read(tmp_path, value)) == ['3 rm allow ran {"path": "x"}', "rm ok"]
 
-    def test_a_response_alone(self, tmp_path: Path) -> None:
+    def test_call_without_output(self, tmp_path: Path) -> None:
         """The last call of a model has no output yet; a text input has no call."""
         value = {"input": "go", "output": [ITEMS[2]]}
         assert said(read(tmp_path, value)) == ['1 rm allow no result {"path": "x"}']
 
-    def test_lines(self, tmp_path: Path) -> None:
+    def test_file_with_one_item_per_line(self, tmp_path: Path) -> None:
         """A file with one item per line is one conversation, numbered by line."""
         path = tmp_path / "log.jsonl"
         path.write_text("\n".join(map(json.dumps, ITEMS)))
@@ -149,11 +149,11 @@ class TestChat:
             {"custom_id": "1", "body": {"messages": [MESSAGE]}},
         ],
     )
-    def test_wrapped(self, tmp_path: Path, value: object) -> None:
+    def test_first_choice_of_a_response(self, tmp_path: Path, value: object) -> None:
         """The first choice of a response is used, alone or in a batch."""
         assert said(read(tmp_path, value)) == ["1 rm allow no result {}"]
 
-    def test_a_tool_that_takes_a_text(self, tmp_path: Path) -> None:
+    def test_custom_tool_with_free_text(self, tmp_path: Path) -> None:
         """The free text of a custom tool becomes the only field of its input."""
         call = {"id": "c1", "type": "custom", "custom": {"name": "rm", "input": "all"}}
         found = read(tmp_path, [{"role": "assistant", "tool_calls": [call]}])
@@ -206,7 +206,7 @@ class TestUserInterfaces:
             ),
         ],
     )
-    def test_todays(self, tmp_path: Path, part: dict[str, object], expected: list[str]) -> None:
+    def test_current_parts(self, tmp_path: Path, part: dict[str, object], expected: list[str]) -> None:
         """A part has the state of its call and the operator's answer."""
         text: dict[str, object] = {"type": "text", "text": "x"}
         assert said(read(tmp_path, [GO, ui(text, part)])) == expected
@@ -227,7 +227,7 @@ class TestUserInterfaces:
         ],
     )
     @pytest.mark.parametrize("where", ["parts", "toolInvocations", "both"])
-    def test_older(
+    def test_older_parts_count_once(
         self, tmp_path: Path, where: str, state: dict[str, object], expected: list[str]
     ) -> None:
         """A call in its own part, beside the text, or in both places counts once."""
@@ -255,7 +255,7 @@ class TestAnswers:
     def answered(self, tmp_path: Path, *parts: dict[str, object]) -> list[Any]:
         return read(tmp_path, [ASKED, {"role": "tool", "content": list(parts)}])
 
-    def test_approved(self, tmp_path: Path) -> None:
+    def test_recorded_approval_counts(self, tmp_path: Path) -> None:
         """A recorded approval counts as such: the same under rules that ask, newly allowed without."""
         found = self.answered(
             tmp_path,
@@ -266,12 +266,12 @@ class TestAnswers:
         assert changes(judged("require human-approval before rm", found)) == ["c1 same"]
         assert changes(judged("block mv", found)) == ["c1 allowed"]
 
-    def test_denied(self, tmp_path: Path) -> None:
+    def test_denied_call_did_not_run(self, tmp_path: Path) -> None:
         """A denied call did not run."""
         answer = {"type": "tool-approval-response", "approvalId": "a1", "approved": False}
         assert said(self.answered(tmp_path, answer)) == ["1 rm ask denied {}"]
 
-    def test_open(self, tmp_path: Path) -> None:
+    def test_request_without_answer_has_no_result(self, tmp_path: Path) -> None:
         """A request without an answer, or with an answer to another request, has no result."""
         assert said(self.answered(tmp_path)) == ["1 rm ask no result {}"]
         answer = {"type": "tool-approval-response", "approvalId": "a2", "approved": True}

@@ -180,7 +180,9 @@ def outcomes(path: Path, value: object, rules: str = RULES) -> list[str]:
 class TestFormats:
     """All supported formats."""
 
-    def test_what_was_said_before_counts(self, tmp_path: Path, make: Callable[[], Chat]) -> None:
+    def test_messages_and_results_count_when_they_occur(
+        self, tmp_path: Path, make: Callable[[], Chat]
+    ) -> None:
         """User messages and results of a named tool count from the moment they occur."""
         log = make()
 
@@ -228,13 +230,13 @@ class TestWrappers:
         assert outcomes(path, {"input": "go", "output": call}) == ["block"]
         assert outcomes(path, {"body": {"input": SAID, "output": call}}) == ["allow"]
 
-    def test_others_words(self, tmp_path: Path) -> None:
+    def test_system_and_model_messages_do_not_count(self, tmp_path: Path) -> None:
         """System prompts and model messages do not count as the user's words."""
         call = Chat().call("c1", "send", {"recipient": "ada@x.org"})
         said = [{"role": role, "content": SAID} for role in ("system", "developer", "assistant")]
         assert outcomes(tmp_path / "log.json", [*said, *call]) == ["block"]
 
-    def test_results_without_a_call(self, tmp_path: Path) -> None:
+    def test_unmatched_results_are_ignored(self, tmp_path: Path) -> None:
         """G-62: a result without a call, or one that names another tool than its call, is ignored."""
         log, send = Chat(), Chat().call("s", "send", {"recipient": "ada@x.org"})
         stray = log.result("c9", "get_contacts", SAID)
@@ -244,7 +246,7 @@ class TestWrappers:
         assert outcomes(path, [*stray, *send]) == ["block"]
         assert outcomes(path, [*asked, *other, *send]) == ["block"]
 
-    def test_parts_do_not_run_together(self, tmp_path: Path) -> None:
+    def test_texts_are_not_concatenated(self, tmp_path: Path) -> None:
         """Two texts of one result are not concatenated into a value."""
         log, send = Chat(), Chat().call("s", "send", {"recipient": "ada@x.org"})
         parts = [{"type": "text", "text": text} for text in ("ada@x", ".org")]
@@ -252,7 +254,7 @@ class TestWrappers:
         value = [*log.call("c1", "get_contacts", {}), result, *send]
         assert outcomes(tmp_path / "log.json", value) == ["block"]
 
-    def test_without_texts(self, tmp_path: Path) -> None:
+    def test_texts_are_read_only_if_needed(self, tmp_path: Path) -> None:
         """Texts and outputs are read only if a rule needs them."""
         log = Chat()
         value = [*log.user(SAID), *log.call("c1", "rm", {}), *log.result("c1", "rm", "gone")]

@@ -104,14 +104,14 @@ class TestMessages:
         found = items(asks("c1", "a"), asks("c2", "a"), answers("c2"), asks("c3", "a"), answers("c3"))
         assert changes(judged("limit a to 1 per session", found)) == ["c1 same", "c2 same", "c3 blocked"]
 
-    def test_results_that_belong_to_nothing(self) -> None:
+    def test_unmatched_or_repeated_results_are_ignored(self) -> None:
         """G-53, G-62: a result without a call, for another tool or repeated is not counted."""
         found = items(
             answers("c1"), asks("c1", "a"), answers("c1", name="b"), answers("c1"), answers("c1")
         )
         assert [type(i) for i in found] == [RecordedCall, RecordedResult]
 
-    def test_ids_that_come_again(self) -> None:
+    def test_repeated_ids(self) -> None:
         """A repeated id before the result is ignored (G-62); after the result it is another call."""
         found = items(
             asks("c1", "a", '{"n": 1}'),
@@ -126,7 +126,7 @@ class TestMessages:
         ]
 
     @pytest.mark.parametrize("arguments", ["{", "[1]", "null", 7, None, "[" * 100_000])
-    def test_what_a_model_wrote_in_place_of_an_input(self, arguments: object) -> None:
+    def test_arguments_that_are_no_object_count_as_empty(self, arguments: object) -> None:
         """G-32: arguments that are not an object count as empty."""
         assert items(asks("c1", "a", arguments))[0].input == {}
 
@@ -142,7 +142,7 @@ class TestMessages:
         )
     )
     @settings(max_examples=examples(200), deadline=None)
-    def test_what_ended_is_what_a_gate_replays(self, steps: list[Any]) -> None:
+    def test_results_equal_a_gates_replay(self, steps: list[Any]) -> None:
         """G-32, G-62: if ids are never reused, the results equal those of a gate's replay."""
         messages: list[dict[str, Any]] = []
         called: set[int] = set()
@@ -205,7 +205,7 @@ class TestFiles:
         )
         assert self.names(tmp_path, f"a.{suffix}", each) == [f"a.{suffix}:1", f"a.{suffix}:2"]
 
-    def test_numbers(self, tmp_path: Path) -> None:
+    def test_calls_are_numbered_by_message_or_line(self, tmp_path: Path) -> None:
         """A call has the number of its message, or of its line in a file of lines."""
         path = tmp_path / "a.jsonl"
         path.write_text("\n" + "\n".join(json.dumps(m) for m in self.CONVERSATION))
@@ -215,7 +215,7 @@ class TestFiles:
         assert isinstance(recording, Recording)
         assert (recording.unit, next(iter(recording.items)).seq) == ("message", 2)
 
-    def test_nothing(self, tmp_path: Path) -> None:
+    def test_empty_array_is_one_conversation(self, tmp_path: Path) -> None:
         """An empty array is one conversation without calls; a byte order mark is accepted."""
         path = tmp_path / "a.json"
         path.write_text("\ufeff[]", encoding="utf-8")
@@ -288,7 +288,7 @@ class TestFiles:
         assert message in str(error.value)
         assert "; " in str(error.value)
 
-    def test_files_that_cannot_be_read(self, tmp_path: Path) -> None:
+    def test_unreadable_file_gives_an_error(self, tmp_path: Path) -> None:
         """A missing file, a directory and a binary file give errors with the reason."""
         (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
         for name, message in (

@@ -97,7 +97,7 @@ class TestRows:
     @pytest.mark.slow
     @given(st.one_of(DECISIONS, RESULTS))
     @settings(max_examples=examples(400), deadline=None)
-    def test_the_same_either_way(self, body: EventBody) -> None:
+    def test_item_equals_that_of_the_parsed_event(self, body: EventBody) -> None:
         """The item of any tool, input or output equals that of the parsed event."""
         assert only(RecordedItems(), row(body)) == parsed(body)
 
@@ -135,7 +135,7 @@ class TestRows:
             assert isinstance(found, RecordedCall)
             assert found.names == fields["names"]
 
-    def test_most_rows_go_the_short_way(self) -> None:
+    def test_typical_rows_are_not_parsed(self) -> None:
         """Typical decisions and results are not parsed, and an input only when it is accessed."""
         decided = CallDecided(
             call_id="c1",
@@ -152,7 +152,7 @@ class TestRows:
         assert dict(call.input) == {"a": {"names": ["x"]}}
         assert result(row(CallResult(call_id="c1", tool="bash", output="", is_error=True))) is not None
 
-    def test_the_commonest_end_is_known(self) -> None:
+    def test_most_common_ending_matches_the_pattern(self) -> None:
         """A call with one name and a flat input, as this version writes it, matches one pattern."""
         body = CallDecided(
             call_id="c1", tool="a", input={"x": 1}, names=("a",), outcome="allow", mode="enforce"
@@ -164,7 +164,7 @@ class TestRows:
             assert not body.model_copy(update=other).model_dump_json().endswith(rows._COMMON_ENDS)
 
     @pytest.mark.parametrize("change", [("{", "{ "), ('"tool":', '"newer":1,"tool":'), ('","', '", "')])
-    def test_written_otherwise(self, change: tuple[str, str]) -> None:
+    def test_unusual_text_takes_the_long_path(self, change: tuple[str, str]) -> None:
         """Text with blanks or new fields, as from another version, takes the long path."""
         for body in (
             CallDecided(
@@ -184,7 +184,7 @@ class TestRows:
         with pytest.raises(JournalError, match=r"journal\.db': event 3 of session 's1' cannot be read"):
             only(RecordedItems(), damaged)
 
-    def test_openings_are_read_once(self) -> None:
+    def test_equal_openings_are_parsed_once(self) -> None:
         """Sessions with equal openings share one parsed value, and the cache is bounded."""
         kept: dict[str, Any] = {}
         items = RecordedItems(kept)
@@ -194,7 +194,7 @@ class TestRows:
             only(items, row(opening(sequence("a", f"b{n}"))))
         assert len(kept) <= OPENINGS
 
-    def test_a_branch_is_not_kept(self) -> None:
+    def test_branch_opening_is_not_cached(self) -> None:
         """A branch's opening is not cached, because its markings are its own."""
         body = SessionOpened(agent="b", model="m", mode="enforce", kind="branch", parent="s0")
         kept: dict[str, Any] = {}

@@ -50,7 +50,7 @@ def run(*recordings: Recording, rules: str = RULES) -> tuple[list[SessionReport]
 class TestReports:
     """The report on one session."""
 
-    def test_the_first_divergence(self) -> None:
+    def test_report_of_the_first_divergence(self) -> None:
         """The first divergence has event, time, call, both verdicts, the rule and its place.
 
         The report has the counts and the first hypothetical event.
@@ -110,12 +110,12 @@ class TestTotals:
         assert found["then", "block-look"].rule == OLD
         assert len(found) == 3
 
-    def test_sessions_do_not_touch_each_other(self) -> None:
+    def test_sessions_do_not_share_budgets(self) -> None:
         """A budget spent in one session is full in the next."""
         reports, _ = run(session("s1", "test", "test"), session("s2", "test"))
         assert [r.first and r.first.event for r in reports] == [2, None]
 
-    def test_where_operators_are_followed(self) -> None:
+    def test_sessions_with_recorded_switches_are_counted(self) -> None:
         """Sessions with recorded switches of these nets are counted; switches of unknown nets are not."""
         switch = RecordedSwitch("block-rm", active=False)
         other = RecordedSwitch("x", active=False)
@@ -127,7 +127,7 @@ class TestTotals:
 class TestProgress:
     """Progress and cancellation."""
 
-    def test_told_along_the_way(self) -> None:
+    def test_progress_is_reported(self) -> None:
         """Progress is reported every thousand calls and after each recording, with the total if known."""
         told: list[tuple[int, int | None]] = []
         backtest = Backtest(Trial.of({}))
@@ -136,7 +136,7 @@ class TestProgress:
         assert len(list(reports)) == 2
         assert told == [(EVERY, 2_006), (2 * EVERY, 2_006), (2_005, 2_006), (2_006, 2_006)]
 
-    def test_cancelled_amid_a_session(self) -> None:
+    def test_cancelled_during_a_session(self) -> None:
         """Reading and judging stop; judged calls count, but the session has no report."""
         read: list[int] = []
 

@@ -51,7 +51,7 @@ def each(number: int, **values: object) -> list[Mapping[str, object]]:
 
 
 class TestGrants:
-    async def test_in_a_session(self, tmp_path: Path) -> None:
+    async def test_uses_save_nearly_as_much_as_a_session_grant(self, tmp_path: Path) -> None:
         """The suggested uses save nearly as much as a grant for the whole session."""
         rule, what = await found(tmp_path, ASKS, [each(8, n=1), each(8, n=2), each(8, n=3)])
         assert rule.always
@@ -60,12 +60,12 @@ class TestGrants:
         # With 3 uses each session asks at the 1st and the 5th: 2 of 8; with 5, 2 of 8; with 10, once.
         assert (what.uses, what.by_grant) == (3, 18)
 
-    async def test_one_question_a_session(self, tmp_path: Path) -> None:
+    async def test_no_grant_if_no_session_asks_twice(self, tmp_path: Path) -> None:
         """If no session asks twice, no grant is suggested."""
         _, what = await found(tmp_path, ASKS, [each(1, n=n) for n in range(ENOUGH)])
         assert what is None
 
-    async def test_not_where_it_is_forbidden(self, tmp_path: Path) -> None:
+    async def test_rule_with_no_grants(self, tmp_path: Path) -> None:
         """A rule with `no grants` gets at most a condition."""
         _, what = await found(tmp_path, f"{ASKS} no grants", [each(ENOUGH, env="staging")])
         assert what is not None
@@ -87,7 +87,7 @@ class TestConditions:
         assert what is not None
         assert what.when == "input.to.dry != true"
 
-    async def test_beside_a_condition(self, tmp_path: Path) -> None:
+    async def test_rule_keeps_its_condition(self, tmp_path: Path) -> None:
         """A rule keeps its condition; the new one is an addition to it."""
         rules = f'{ASKS} when input.env != "dev"'
         inputs = [*each(ENOUGH, env="staging"), *each(5, env="dev")]
@@ -96,13 +96,13 @@ class TestConditions:
         assert what is not None
         assert (what.when, what.by_condition) == ('input.env != "staging"', ENOUGH)
 
-    async def test_nothing_in_common(self, tmp_path: Path) -> None:
+    async def test_rarely_shared_values_give_no_condition(self, tmp_path: Path) -> None:
         """Values that only few requests share give no condition."""
         _, what = await found(tmp_path, ASKS, [[{"n": n} for n in range(ENOUGH + 4)]])
         assert what is not None
         assert (what.when, what.by_condition) == (None, 0)
 
-    async def test_no_secrets(self, tmp_path: Path) -> None:
+    async def test_masked_value_is_not_used(self, tmp_path: Path) -> None:
         """A masked value is not used for a condition."""
         _, what = await found(tmp_path, ASKS, [each(ENOUGH, password="hunter2hunter2", env="staging")])
         assert what is not None
@@ -114,13 +114,13 @@ class TestConditions:
         assert what.when is None
 
     @pytest.mark.parametrize("value", ["a\nb", "", "x" * 81, None, 1.5, ["a"]])
-    async def test_values_that_rules_cannot_name(self, tmp_path: Path, value: object) -> None:
+    async def test_unwritable_values_give_no_condition(self, tmp_path: Path, value: object) -> None:
         """Long texts, several lines, lists and the like give no condition."""
         _, what = await found(tmp_path, ASKS, [[{"v": value, "n": n} for n in range(ENOUGH)]])
         assert what is not None
         assert what.when is None
 
-    async def test_reads_as_a_rule(self, tmp_path: Path) -> None:
+    async def test_suggested_condition_compiles(self, tmp_path: Path) -> None:
         """A suggested condition compiles, whatever the value is."""
         _, what = await found(tmp_path, ASKS, [each(ENOUGH, env='a "quoted" # \\ value')])
         assert what is not None
@@ -146,7 +146,7 @@ class TestHonest:
         assert not rule.always
         assert what is None
 
-    async def test_stops(self, tmp_path: Path) -> None:
+    async def test_cancellation_stops_judging(self, tmp_path: Path) -> None:
         """Judging stops when it is cancelled."""
         rule, _ = await found(tmp_path, ASKS, [each(ENOUGH, env="staging")])
         path = tmp_path / "deploy.db"

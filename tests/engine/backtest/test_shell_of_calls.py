@@ -53,7 +53,7 @@ class TestGate:
         bash = GateManager(nets, surroundings=Surroundings(shell="bash"))
         assert bash.names_of(ToolCall("1", "bash", HARMLESS_TO_BASH)) == ("bash",)
 
-    def test_is_told_where_tools_are_wrapped(self) -> None:
+    def test_wrap_tools_sets_the_shell(self) -> None:
         """`wrap_tools(shell=)` sets the shell of the tools; by default it is unknown."""
         gate = create_gate(registry=compile_rules(RULES).registry)
 
@@ -75,7 +75,7 @@ class TestGate:
             (None, None),
         ],
     )
-    def test_knows_shells_by_their_programs(self, program: str | None, shell: Shell | None) -> None:
+    def test_shell_is_recognized_by_its_program(self, program: str | None, shell: Shell | None) -> None:
         """`$SHELL` is recognized by its program name; any other program is unknown."""
         assert shell_named(program) == shell
 
@@ -97,7 +97,7 @@ class TestRecord:
         finally:
             await hub.close()
 
-    async def test_without_one_is_of_an_unknown_shell(self, tmp_path: Path) -> None:
+    async def test_missing_shell_is_unknown(self, tmp_path: Path) -> None:
         """Without a shell in the record, commands are read for any shell."""
         rules = compile_rules(RULES).registry
         hub = Hub(Journal.open(tmp_path / "journal.db"))
@@ -115,7 +115,7 @@ class TestRecord:
 
 
 class TestJudgedAgain:
-    async def test_by_the_recorded_shell(self, tmp_path: Path) -> None:
+    async def test_commands_are_read_for_the_recorded_shell(self, tmp_path: Path) -> None:
         """A backtest reads the commands of each part of a session for the shell that ran it."""
         hub = Hub.open(tmp_path / "journal.db")
         agents = {
@@ -144,7 +144,7 @@ class TestJudgedAgain:
         assert first is not None
         assert first.call_id == "c2"
 
-    async def test_is_explained_by_it(self, tmp_path: Path) -> None:
+    async def test_explanation_uses_the_recorded_shell(self, tmp_path: Path) -> None:
         """Explanations of a recorded call, under its own or other nets, use the recorded shell."""
         hub = Hub.open(tmp_path / "journal.db")
         await hub.open_external(
@@ -163,7 +163,7 @@ class TestJudgedAgain:
 
 
 class TestOverTheWire:
-    async def test_a_client_says_its_shell(self, tmp_path: Path) -> None:
+    async def test_clients_shell_is_recorded_and_used(self, tmp_path: Path) -> None:
         """`session(shell=)` is in the server's record, and commands are read for that shell."""
         rules = "map bash.command /^rm\\b/ as delete\nblock delete\nblock unclear"
         async with served(tmp_path, rules=rules) as server, server.agent_client() as client:
@@ -197,7 +197,7 @@ class Commands(Flow[Commit, Notes]):
 
 
 class TestFlows:
-    async def test_run_bash(self, tmp_path: Path) -> None:
+    async def test_commands_are_read_for_the_runtimes_shell(self, tmp_path: Path) -> None:
         """Commands of a flow's agents are read for the shell of its runtime, which is in the record."""
         command = HARMLESS_TO_BASH["command"]
         replies = [C(bash={"command": command}), C(bash={"command": "rm x"}), T('{"text": "ok"}')]

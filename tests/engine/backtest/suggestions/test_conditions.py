@@ -21,7 +21,7 @@ def path(tmp_path: Path) -> Path:
 
 
 class TestConditions:
-    def test_one_value(self, path: Path) -> None:
+    def test_one_approved_value_becomes_a_comparison(self, path: Path) -> None:
         """A value of approved calls that no denied call has becomes one comparison."""
         calls = [*deploys(12, env="staging"), *deploys(3, approved=False, env="prod")]
         [found] = learned(path, f"# releases\n{ASKS}", [calls])
@@ -37,14 +37,14 @@ class TestConditions:
         assert found.warnings == ()
 
     @pytest.mark.slow
-    def test_several_values(self, path: Path) -> None:
+    def test_several_values_become_a_list(self, path: Path) -> None:
         """Values that occurred more than once become a list."""
         calls = [*deploys(6, env="staging"), *deploys(6, env="dev"), *deploys(1, env="lab")]
         [found] = learned(path, ASKS, [[*calls, *deploys(2, approved=False, env="prod")]])
         assert found.rule == f'{ASKS} when input.env not in ["dev", "staging"]'
 
     @pytest.mark.slow
-    def test_numbers(self, path: Path) -> None:
+    def test_approved_numbers_become_a_range(self, path: Path) -> None:
         """Approved numbers without a denial between them become a range."""
         amounts = [1.5 + number for number in range(12)]
         calls = [Did("deploy", {"amount": amount}) for amount in amounts]
@@ -61,7 +61,7 @@ class TestConditions:
         assert found.effect.saved == 20
 
     @pytest.mark.slow
-    def test_folders(self, path: Path) -> None:
+    def test_approved_paths_become_a_common_folder(self, path: Path) -> None:
         """Approved paths become a comparison with their common folder."""
         names = [f"/srv/web/page{n}.html" for n in range(12)]
         calls = [Did("deploy", {"file": name}) for name in names]
@@ -75,7 +75,7 @@ class TestConditions:
         assert learned(path, ASKS, [calls]) == []
 
     @pytest.mark.slow
-    def test_two_comparisons(self, path: Path) -> None:
+    def test_two_fields_are_combined(self, path: Path) -> None:
         """If no single field separates the calls, two fields are combined."""
         calls = [
             *deploys(12, env="staging", force=False),
@@ -87,14 +87,14 @@ class TestConditions:
         assert found.effect.saved == 12
 
     @pytest.mark.slow
-    def test_a_field_that_no_denied_call_has(self, path: Path) -> None:
+    def test_field_of_denied_calls_is_preferred(self, path: Path) -> None:
         """Of two equally good fields the one of denied calls is used, as an agent could add the other."""
         calls = [*deploys(12, env="staging", q=1), *deploys(3, approved=False, env="prod")]
         [found] = learned(path, ASKS, [calls])
         assert found.rule == f'{ASKS} when input.env != "staging"'
 
     @pytest.mark.slow
-    def test_says_which_fields_are_open(self, path: Path) -> None:
+    def test_warning_names_unrestricted_fields(self, path: Path) -> None:
         """The suggestion warns about the fields that its condition leaves unrestricted."""
         values = {f"f{number}": number for number in range(9)}
         [found] = learned(path, ASKS, [deploys(12, a={"b": 1, "c": 2}, **{"x\n": [0]}, **values)])
@@ -104,13 +104,13 @@ class TestConditions:
             "input.f2, input.f3, input.f4, input.f5, input.f6 and 2 more",
         )
 
-    def test_open_fields_of_objects(self, path: Path) -> None:
+    def test_warning_names_other_fields_of_objects(self, path: Path) -> None:
         """The warning names the other fields of an object that the condition looks into."""
         [found] = learned(path, ASKS, [deploys(12, a={"b": 1, "c": [2]})])
         assert found.rule == f"{ASKS} when input.a.b != 1"
         assert found.warnings == ("deploy.rules:1: such calls pass whatever they have in input.a.c",)
 
-    def test_beside_a_condition(self, path: Path) -> None:
+    def test_rule_keeps_its_condition(self, path: Path) -> None:
         """A rule keeps its condition, reason and comment."""
         rules = f'{ASKS} when input.n > 1 or input.m = 2 because "it is live"  # ops'
         calls = [*deploys(12, n=2, env="dev"), *deploys(1, approved=False, n=2, env="prod")]
@@ -118,7 +118,7 @@ class TestConditions:
         condition = '(input.n > 1 or input.m = 2) and input.env != "dev"'
         assert found.rule == f'{ASKS} when {condition} because "it is live" # ops'
 
-    def test_always_approved(self, path: Path) -> None:
+    def test_values_always_approved_are_a_separate_suggestion(self, path: Path) -> None:
         """A separate suggestion has only the values that were approved at least ten times."""
         calls = [*deploys(12, env="dev"), *deploys(2, env="lab")]
         found = learned(path, ASKS, [calls])
@@ -150,7 +150,7 @@ class TestNone:
         assert learned(path, ASKS, [deploys(9, env="dev")]) == []
         assert len(learned(path.with_name("ten.db"), ASKS, [deploys(10, env="dev")])) == 1
 
-    def test_alike(self, path: Path) -> None:
+    def test_equal_calls_with_both_answers(self, path: Path) -> None:
         """Equal calls with both approvals and denials give no suggestion."""
         calls = [*deploys(20, env="dev"), *deploys(1, approved=False, env="dev")]
         assert learned(path, ASKS, [calls]) == []
@@ -180,7 +180,7 @@ class TestNone:
         """Texts with hidden characters, long texts and lists give no condition."""
         assert learned(path, ASKS, [deploys(12, v=value)]) == []
 
-    def test_another_rule_asks(self, path: Path) -> None:
+    def test_condition_that_saves_no_request(self, path: Path) -> None:
         """A condition that would save no request is not suggested."""
         rules = f"{ASKS}\nrequire human-approval before deploy risk high"
         assert learned(path, rules, [deploys(12, env="dev")]) == []
@@ -196,7 +196,9 @@ class TestNone:
             ("limit rm to 12 per 1d across everyone", 20),
         ],
     )
-    def test_a_limit_over_sessions_counts_all_of_them(self, path: Path, limit: str, allowed: int) -> None:
+    def test_warning_counts_calls_that_the_limit_stops(
+        self, path: Path, limit: str, allowed: int
+    ) -> None:
         """Calls that the limit would stop are counted, and a warning has their number."""
         clock = Clock()
         for bot in ("one", "two"):
@@ -212,7 +214,7 @@ class TestNone:
 
 
 class TestTimes:
-    def test_old_denials_hold(self, path: Path) -> None:
+    def test_old_denials_still_count(self, path: Path) -> None:
         """Earlier calls do not support a suggestion, but their denials still count."""
         clock = Clock()
         record(path, ASKS, [deploys(1, approved=False, env="dev")], clock=clock)
@@ -227,7 +229,7 @@ class TestTimes:
 
 
 class TestScenarios:
-    def test_what_passes_and_what_does_not(self, path: Path) -> None:
+    def test_scenarios_are_an_allowed_and_a_denied_call(self, path: Path) -> None:
         """The scenarios are an allowed call and a denied one, with the decisions of the new rules."""
         calls = [*deploys(12, env="dev"), *deploys(3, approved=False, env="prod")]
         [found] = learned(path, ASKS, [calls])

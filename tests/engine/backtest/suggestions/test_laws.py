@@ -106,7 +106,7 @@ class TestDenied:
             assert (suggestion.replaces or "").rpartition(":")[2] != "3"
 
 
-def test_the_journals_suggest_something() -> None:
+def test_typical_journals_lead_to_suggestions() -> None:
     """Typical answers lead to suggestions, so the law above is not vacuous."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "journal.db")

@@ -35,7 +35,7 @@ def journal(tmp_path: Path) -> Path:
 
 
 class TestNarrowed:
-    def test_what_it_saves(self, journal: Path) -> None:
+    def test_excluded_calls_need_no_approval(self, journal: Path) -> None:
         """Calls that the condition excludes need no approval; all others still do."""
         found = narrowed(journal, 'input.env != "staging"')
         made = found.suggestion
@@ -50,7 +50,7 @@ class TestNarrowed:
 
     @pytest.mark.variants
     @pytest.mark.parametrize(("most", "allowed"), [(3, 0), (9, 4), (20, 5)])
-    def test_a_limit_over_sessions_counts_all_of_them(
+    def test_warning_if_recorded_calls_exceed_the_limit(
         self, journal: Path, most: int, allowed: int
     ) -> None:
         """Another session's deploys count; a warning is given if recorded calls would be stopped."""
@@ -63,13 +63,13 @@ class TestNarrowed:
         said = [each for each in made.warnings if each.startswith(f"{FILE}:3: this limit counts over")]
         assert bool(said) is (most < 20)
 
-    def test_denied_calls_that_would_pass(self, journal: Path) -> None:
+    def test_allowed_denied_calls_are_listed(self, journal: Path) -> None:
         """Denied calls that would be allowed are counted and listed."""
         found = narrowed(journal, 'input.env != "prod"')
         assert found.denied == 2
         assert [call.input for call in found.listed_denied] == ["prod", "prod"]
 
-    def test_denied_before_the_period(self, journal: Path) -> None:
+    def test_earlier_denials_count(self, journal: Path) -> None:
         """A denial counts at any time."""
         found = narrowed(journal, 'input.env != "prod"', since=datetime(2030, 1, 1, tzinfo=UTC))
         assert (found.denied, found.suggestion.effect.calls) == (2, 0)
@@ -81,7 +81,7 @@ class TestNarrowed:
         assert found.listed_denied[0].input == "eu"
         assert found.listed_denied[0].event > 0
 
-    def test_under_a_condition(self, tmp_path: Path) -> None:
+    def test_rules_own_condition_is_kept(self, tmp_path: Path) -> None:
         """The rule's own condition is kept, in parentheses where needed."""
         rules = 'require human-approval before deploy when input.env != "a" or input.n > 3\n'
         record(tmp_path / "journal.db", rules, [deploys(1, env="b", n=1)])
@@ -103,12 +103,12 @@ class TestRefused:
             "require test before deploy",
         ],
     )
-    def test_rules_that_stay(self, journal: Path, rule: str) -> None:
+    def test_strict_rule_is_not_narrowed(self, journal: Path, rule: str) -> None:
         """A strict rule, or one without approval, gets no further condition."""
         with pytest.raises(ValueError, match="no approval rule that may be loosened"):
             narrowed(journal, 'input.env != "staging"', f"{rule}\n")
 
-    def test_a_rule_that_a_map_implies(self, journal: Path) -> None:
+    def test_rule_implied_by_a_map(self, journal: Path) -> None:
         """A rule implied by a map has no line that could be changed."""
         rules = "map bash.command ./deploy as deploy\nrequire human-approval before deploy\n"
         with pytest.raises(ValueError, match="no approval rule that may be loosened"):
