@@ -95,7 +95,9 @@ class TestComparing:
             ("under", "src", None, None),
         ],
     )
-    def test_of_a_field(self, operator: str, value: object, found: object, expected: bool | None) -> None:
+    def test_values_compare_as_in_json(
+        self, operator: str, value: object, found: object, expected: bool | None
+    ) -> None:
         """Values compare as in JSON: `true` is not a number, and incomparable kinds give unknown."""
         assert holds(at(operator, value), {"x": found}) is expected
 
@@ -109,16 +111,18 @@ class TestComparing:
             ({}, None),
         ],
     )
-    def test_of_a_field_inside_another(self, call: dict[str, object], expected: bool | None) -> None:
+    def test_field_inside_a_non_object_is_missing(
+        self, call: dict[str, object], expected: bool | None
+    ) -> None:
         """A field of a value that is not an object is missing."""
         assert holds(at("=", 1, "a.b"), call) is expected
 
-    def test_of_null_is_not_of_nothing(self) -> None:
+    def test_null_field_is_present(self) -> None:
         """A field with value null is present."""
         assert holds(at("=", None), {"x": None}) is True
         assert holds(at("=", None), {}) is None
 
-    def test_knows_true_from_one_when_compared_itself(self) -> None:
+    def test_conditions_with_true_and_one_differ(self) -> None:
         """Conditions differ if one has `true` and the other 1, but not if only positions differ."""
         assert at("=", True) != at("=", 1)
         assert at("in", (True, 0)) != at("in", (1, False))
@@ -184,14 +188,14 @@ class TestLaws:
 
     @pytest.mark.slow
     @given(CONDITIONS)
-    def test_nothing_is_told_of_nothing(self, condition: Condition) -> None:
+    def test_unknown_without_any_field(self, condition: Condition) -> None:
         """Without any of the fields the result is unknown."""
         assert holds(condition, {}) is None
         assert unknown_reason(condition, {}).startswith("the call has no input.")
 
     @pytest.mark.slow
     @given(CONDITIONS, CALLS, CALLS)
-    def test_what_is_told_stays_told(
+    def test_additional_fields_keep_a_known_result(
         self, condition: Condition, call: dict[str, object], more: dict[str, object]
     ) -> None:
         """Additional fields do not change a result that is known without them."""
@@ -200,9 +204,7 @@ class TestLaws:
 
     @pytest.mark.slow
     @given(CONDITIONS, CALLS)
-    def test_what_cannot_be_told_has_a_reason(
-        self, condition: Condition, call: dict[str, object]
-    ) -> None:
+    def test_unknown_result_has_a_reason(self, condition: Condition, call: dict[str, object]) -> None:
         """There is a reason exactly if the result is unknown, and it names a field of the condition."""
         why = unknown_reason(condition, call)
         assert (why is None) is (holds(condition, call) is not None)
@@ -236,11 +238,13 @@ class TestUntold:
             ),
         ],
     )
-    def test_names_the_field(self, condition: Condition, call: dict[str, object], why: str) -> None:
+    def test_reason_names_the_deciding_field(
+        self, condition: Condition, call: dict[str, object], why: str
+    ) -> None:
         """The reason names the field that decides, not another missing one."""
         assert unknown_reason(condition, call) == why
 
-    def test_is_nothing_where_it_is_told(self) -> None:
+    def test_known_result_has_no_reason(self) -> None:
         """A condition with a known result has no reason."""
         assert unknown_reason(Or((at("=", 1, "a"), at("=", 1))), {"x": 1}) is None
         assert unknown_reason(And((at("=", 1, "a"), at("=", 1))), {"x": 2}) is None
@@ -248,7 +252,7 @@ class TestUntold:
 
 
 class TestWritten:
-    def test_in_the_words_of_rules(self) -> None:
+    def test_text_has_only_necessary_parentheses(self) -> None:
         """The text has only the necessary parentheses."""
         condition = Or(
             (And((at("=", "é\n"), Not(at("in", (1, True, None))))), Not(Or((at("<", 2.5), PATTERNED))))
@@ -329,7 +333,9 @@ class TestUnderByName:
             ("a/~", "/w/a", True),
         ],
     )
-    def test_starts_from_where_the_calls_run(self, path: str, folder: str, expected: bool | None) -> None:
+    def test_relative_paths_and_home_are_resolved(
+        self, path: str, folder: str, expected: bool | None
+    ) -> None:
         """With a working directory and a home, relative paths and `~` are resolved."""
         assert under(path, folder, Surroundings(workdir="/w", home="/h/o")) is expected
 
@@ -360,12 +366,12 @@ class TestUnderOfOneProcess:
 
     @pytest.mark.parametrize("path", [*OWN, "/dev/stdin", "//proc/self/cwd", "/tmp/../proc/./self/cwd"])
     @pytest.mark.parametrize("around", [NOWHERE, Surroundings("/w"), Surroundings("/w", None, real_path)])
-    def test_cannot_be_told(self, path: str, around: Surroundings) -> None:
+    def test_process_paths_are_unknown(self, path: str, around: Surroundings) -> None:
         """The targets of `/proc/self` and `/dev/fd` are known only to the tool's process."""
         assert under(path, "/etc", around) is None
         assert under(path, "/", around) is None
 
-    def test_cannot_be_told_behind_a_link(self, tmp_path: Path) -> None:
+    def test_link_to_a_process_path_is_unknown(self, tmp_path: Path) -> None:
         """A link that leads to such a path is followed and gives unknown."""
         (tmp_path / "inside").symlink_to("/proc/self/cwd")
         (tmp_path / "fd").symlink_to("/dev/fd")
@@ -375,7 +381,7 @@ class TestUnderOfOneProcess:
         assert under("other", ".", around) is True
 
     @pytest.mark.parametrize("path", ["/proc/selfish/x", "/proc/cpuinfo", "/dev/fdx", "/dev/null"])
-    def test_is_told_of_others(self, path: str) -> None:
+    def test_other_paths_are_known(self, path: str) -> None:
         """Other paths in these folders are the same for all processes."""
         assert under(path, "/proc") is path.startswith("/proc")
 
@@ -424,13 +430,13 @@ class TestUnderForReal:
         assert under(path, "src", around) is expected
         assert under(path, "in/", around) is expected
 
-    def test_takes_absolute_paths(self, around: Surroundings, tmp_path: Path) -> None:
+    def test_absolute_path_equals_relative_one(self, around: Surroundings, tmp_path: Path) -> None:
         """An absolute path is equivalent to a relative one with the same target."""
         assert under(str(tmp_path / "work/src/a.py"), "src", around) is True
         assert under("src/a.py", str(tmp_path / "home/project/src"), around) is True
         assert under("/etc/passwd", "src", around) is False
 
-    def test_cannot_tell_where_nobody_can_follow(self, tmp_path: Path) -> None:
+    def test_unresolvable_path_is_unknown(self, tmp_path: Path) -> None:
         """A path that cannot be resolved gives unknown."""
 
         def strict(path: str) -> str:

@@ -26,7 +26,7 @@ class TestMixedWords:
             ("tool_\u0430", "tool_\\u0430"),
         ],
     )
-    def test_are_marked(self, text: str, shown: str) -> None:
+    def test_lookalikes_are_escaped(self, text: str, shown: str) -> None:
         """A look-alike in a word with Latin letters is shown as an escape, in any text."""
         assert visible(text) == shown
         assert visible_words(text) == shown
@@ -45,13 +45,13 @@ class TestMixedWords:
         """Texts in one script and unambiguous words of two scripts stay unchanged."""
         assert visible(text) == text
 
-    def test_behind_a_line_break(self) -> None:
+    def test_escaped_line_break_ends_the_word(self) -> None:
         """A line break that is shown as an escape is not part of the next word."""
         assert visible("\nсор") == "\\nсор"
         assert visible(visible("\nсор")) == "\\nсор"
         assert visible_words("\\n\u0441") == "\\n\\u0441"
 
-    def test_as_json(self) -> None:
+    def test_json_escapes_keep_the_value(self) -> None:
         """JSON uses JSON escapes, so its value stays the same."""
         text = json.dumps({"d\u0435ploy": "\U0001d42bm"}, ensure_ascii=False)
         shown = visible_json(text)
@@ -61,7 +61,7 @@ class TestMixedWords:
     @given(
         st.text(st.sampled_from("ab Z_0-./\\n\u0430\u0435\u03bf\uff41\U0001d42b\u0301\n"), max_size=30)
     )
-    def test_twice_is_as_once(self, text: str) -> None:
+    def test_escaping_is_idempotent(self, text: str) -> None:
         """LAW: making a text visible twice changes nothing more, even with an escape before a word."""
         for keep in (True, False):
             once = visible(text, keep_newlines=keep)
@@ -83,7 +83,7 @@ class TestNamesAndCommands:
             ("\uff52\uff4d -rf /", "\\uff52\\uff4d -rf /"),
         ],
     )
-    def test_whole_words_are_marked(self, text: str, shown: str) -> None:
+    def test_whole_lookalike_words_are_escaped(self, text: str, shown: str) -> None:
         """A whole word that looks like an ASCII word is marked in names and commands, not in prose."""
         assert visible_words(text) == shown
 

@@ -32,12 +32,12 @@ class TestParsing:
     @pytest.mark.parametrize(
         "typed", ["", "90", "d", "-1d", "1.5d", "1y", "15min", "1h 30m", "٣m", "1ſ", "9" * 5000 + "s"]
     )
-    def test_nothing_else(self, typed: str) -> None:
+    def test_other_texts_are_refused(self, typed: str) -> None:
         """Fractions, signs, other digits or letters and too many digits are refused."""
         assert parse_time(typed) is None
 
     @given(st.integers(0, 99_999_999), st.sampled_from([*UNITS]))
-    def test_fits_what_counts_time(self, number: int, unit: str) -> None:
+    def test_accepted_duration_fits_a_timedelta(self, number: int, unit: str) -> None:
         """Every accepted duration fits a `timedelta`."""
         seconds = parse_time(f"{number}{unit}")
         assert seconds is not None
@@ -64,7 +64,7 @@ class TestTyped:
         assert as_typed(seconds) == typed
 
     @given(st.integers(0, LONGEST))
-    def test_is_read_as_what_it_was(self, seconds: int) -> None:
+    def test_formatted_duration_parses_back(self, seconds: int) -> None:
         """The formatted duration parses back to the same value."""
         assert parse_time(as_typed(seconds)) == seconds
 

@@ -19,7 +19,7 @@ class TestSameJson:
             (1.5, 1.5),
         ],
     )
-    def test_same(self, one: object, other: object) -> None:
+    def test_same_json(self, one: object, other: object) -> None:
         """G-13, A-45: the order of names does not matter, and tuples equal lists."""
         assert same_json(one, other)
         assert same_json(other, one)
@@ -36,7 +36,7 @@ class TestSameJson:
             (object, object),
         ],
     )
-    def test_different(self, one: object, other: object) -> None:
+    def test_different_json(self, one: object, other: object) -> None:
         """G-13, A-45: values that differ in JSON are different, and non-JSON values equal nothing."""
         assert not same_json(one, other)
         assert not same_json(other, one)

@@ -38,7 +38,7 @@ def plan_of(*steps: object, **others: object) -> dict[str, object]:
 class TestReadPlan:
     """The input of a call of `plan`."""
 
-    def test_whole(self) -> None:
+    def test_every_field_is_read(self) -> None:
         """Every field of a plan is read."""
         step = {"tool": "bash", "count": 2, "when": 'input.env = "staging"', "effects": ["deploy"]}
         plan = read_plan(plan_of(step, STEP), condition_of)
@@ -52,7 +52,7 @@ class TestReadPlan:
         assert plan.steps[0].effects == ("a", "b")
         assert plan.steps[0].names == {"deploy", "a", "b"}
 
-    def test_most(self) -> None:
+    def test_plan_at_all_limits(self) -> None:
         """A plan at all limits is read."""
         step = {
             "tool": "t" * LONGEST_NAME,
@@ -108,17 +108,17 @@ class TestReadPlan:
         assert problem in refused.value.problem
         assert str(refused.value) == f"{place}: {refused.value.problem}; {refused.value.remedy}"
 
-    def test_no_reader(self) -> None:
+    def test_condition_without_reader_is_refused(self) -> None:
         """Without a condition reader, a step with a condition is refused."""
         with pytest.raises(PlanError, match="conditions are not supported here"):
             read_plan(plan_of({**STEP, "when": 'input.env = "x"'}), None)
 
     @pytest.mark.parametrize("when", ['input.a = "x # y"', "(input.a = 1)"])
-    def test_no_comment(self, when: str) -> None:
+    def test_hash_in_a_condition_is_no_comment(self, when: str) -> None:
         """A `#` or parenthesis within a condition is part of it."""
         assert read_plan(plan_of({**STEP, "when": when}), condition_of).steps[0].when is not None
 
-    def test_reader_that_raises(self) -> None:
+    def test_readers_error_becomes_the_problem(self) -> None:
         """The message of a reader's error becomes the problem."""
 
         def read(text: str) -> Condition:
@@ -136,18 +136,18 @@ class TestReadPlan:
 class TestPlanText:
     """A plan as shown to operators."""
 
-    def test_line(self) -> None:
+    def test_calls_of_a_tool_are_summed_up(self) -> None:
         """Calls of the same tool are summed up."""
         plan = Plan("Release 1.4", (PlanStep("deploy"), PlanStep("push"), PlanStep("deploy")))
         assert plan.calls == {"deploy": 2, "push": 1}
         assert plan_line(plan) == "Release 1.4 · 3 steps: 2 deploy, 1 push"
 
-    def test_hostile_line(self) -> None:
+    def test_hidden_characters_are_escaped(self) -> None:
         """Hidden and confusable characters in title and names are escaped."""
         line = plan_line(Plan("R\u202e\n\x1b[2J", (PlanStep("сору"),)))
         assert line == r"R\u202e\n\x1b[2J · 1 step: 1 \u0441\u043e\u0440\u0443"
 
-    def test_title_in_place_of_the_calls(self) -> None:
+    def test_title_cannot_pass_for_the_calls(self) -> None:
         """A title can neither pass for the calls nor push them out of a short line."""
         steps = (PlanStep("drop", 100),)
         assert plan_line(Plan("A · 1 step: 1 read", steps)) == '"A · 1 step: 1 read" · 1 step: 100 drop'
@@ -164,7 +164,7 @@ class TestPlanText:
             ("a\u2003b", '"a\u2003b"'),
         ],
     )
-    def test_name_of_several_words(self, name: str, shown: str) -> None:
+    def test_ambiguous_name_is_quoted(self, name: str, shown: str) -> None:
         """An ambiguous name is shown in quotes."""
         plan = Plan("R", (PlanStep(name, effects=(name,)),))
         assert plan_line(plan) == f"R · 1 step: 1 {shown}"
@@ -173,12 +173,12 @@ class TestPlanText:
 class TestWrittenPlan:
     """The input of a `plan` call, made from a plan."""
 
-    def test_read_again(self) -> None:
+    def test_written_plan_is_read_back(self) -> None:
         """A written plan is read back as the same plan."""
         plan = Plan("Release", (PlanStep("bash", 2, STAGING, ("deploy",)), PlanStep("push")))
         assert read_plan(written_plan(plan.title, plan.steps), condition_of) == plan
 
-    def test_json_steps(self) -> None:
+    def test_step_as_json_object(self) -> None:
         """A step can be given as its JSON object."""
         assert written_plan("Release", [STEP]) == {"title": "Release", "steps": [STEP]}
 
@@ -186,7 +186,7 @@ class TestWrittenPlan:
 class TestSchema:
     """The schema given to models."""
 
-    def test_valid(self) -> None:
+    def test_schema_accepts_a_plan(self) -> None:
         """The schema is valid and accepts a plan."""
         Draft202012Validator.check_schema(SCHEMA)
         schema = Draft202012Validator(SCHEMA)
@@ -197,7 +197,7 @@ class TestSchema:
         "value",
         [{}, plan_of(), plan_of({}), plan_of({**STEP, "count": 0}), plan_of({**STEP, "max": 1})],
     )
-    def test_refused(self, value: dict[str, object]) -> None:
+    def test_schema_refuses_what_the_reader_refuses(self, value: dict[str, object]) -> None:
         """A plan that the reader refuses is invalid by the schema as well."""
         assert not Draft202012Validator(SCHEMA).is_valid(value)
         with pytest.raises(PlanError):

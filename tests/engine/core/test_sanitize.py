@@ -30,7 +30,7 @@ class TestHiddenCharacters:
             ("x\ufe0f", "x\\ufe0f"),
         ],
     )
-    def test_become_escapes(self, text: str, shown: str) -> None:
+    def test_shown_as_escapes(self, text: str, shown: str) -> None:
         """Control, bidirectional and hidden characters are shown as escapes."""
         assert visible(text) == shown
 
@@ -39,31 +39,31 @@ class TestHiddenCharacters:
         assert visible("a\n\tb\r\n", keep_newlines=True) == "a\n\tb\\r\n"
 
     @given(st.text())
-    def test_nothing_hidden_is_left(self, text: str) -> None:
+    def test_result_has_no_hidden_characters(self, text: str) -> None:
         """The result never has control, format, surrogate or private-use characters."""
         assert not {unicodedata.category(c) for c in visible(text)} & {"Cc", "Cf", "Cs", "Co", "Zl", "Zp"}
 
     @given(st.text())
-    def test_twice_is_as_once(self, text: str) -> None:
+    def test_escaping_is_idempotent(self, text: str) -> None:
         """Making a visible text visible again changes nothing."""
         assert visible(visible(text)) == visible(text)
 
 
 class TestReadableText:
     @pytest.mark.parametrize("text", ["", "deploy --env=prod", "Größe → 5 €", "日本語", "C:\\temp", "🚀"])
-    def test_stays(self, text: str) -> None:
+    def test_any_language_stays_unchanged(self, text: str) -> None:
         """Letters, symbols and spaces of any language stay unchanged."""
         assert visible(text) == text
 
 
 class TestMarks:
-    def test_a_flood_is_counted_out(self) -> None:
+    def test_flood_of_marks_is_escaped(self) -> None:
         """Spoofing: the first marks on a letter are kept, and all further ones are escaped."""
         assert visible("a" + "\u0301" * 6) == "a" + "\u0301" * MOST_MARKS + "\\u0301" * 2
         assert visible("\u1100" + "\u1161" * 5) == "\u1100" + "\u1161" * MOST_MARKS + "\\u1161"
 
     @pytest.mark.parametrize("text", ["\u0338x", " \u0338x", "\n\u0338x", "\u200b\u0338x", "│\u0338x"])
-    def test_one_on_nothing_is_told(self, text: str) -> None:
+    def test_mark_without_a_base_is_escaped(self, text: str) -> None:
         """Spoofing: a mark without a letter or digit before it is escaped."""
         assert "\u0338" not in visible(text, keep_newlines=True)
         assert visible(text, keep_newlines=True).endswith("\\u0338x")
@@ -71,7 +71,7 @@ class TestMarks:
     @pytest.mark.parametrize(
         "text", ["cafe\u0301", "Tiê\u0301ng Viê\u0323t", "हिन्दी", "שָׁלוֹם", "\u1112\u1161\u11ab"]
     )
-    def test_languages_stay(self, text: str) -> None:
+    def test_marks_of_languages_stay_unchanged(self, text: str) -> None:
         """Marks in usual texts of languages stay unchanged."""
         assert visible(text) == text
 
@@ -82,7 +82,7 @@ class TestJson:
         st.recursive(st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v)),
         st.none() | st.just(2),
     )
-    def test_it_stays_the_same_value(self, value: object, indent: int | None) -> None:
+    def test_visible_json_has_the_same_value(self, value: object, indent: int | None) -> None:
         """Spoofing: visible JSON has no hidden characters or floods of marks, and the same value."""
         shown = visible_json(json.dumps(value, ensure_ascii=False, indent=indent))
         assert json.loads(shown) == value
@@ -97,6 +97,6 @@ class TestJson:
             ("\U000e0041", "\\udb40\\udc41"),
         ],
     )
-    def test_with_the_escapes_that_json_has(self, character: str, escape: str) -> None:
+    def test_json_escapes_are_used(self, character: str, escape: str) -> None:
         """JSON escapes are used, not Python escapes, which JSON readers refuse."""
         assert visible_json(f'"a{character}"') == f'"a{escape}"'

@@ -37,22 +37,22 @@ class TestWholeValues:
             "$1,050.50",
         ],
     )
-    def test_stand_in_a_text(self, value: str | float) -> None:
+    def test_found_in_a_text(self, value: str | float) -> None:
         assert said(LETTER).find(value, [USER]) is True
 
     @pytest.mark.parametrize(
         "value",
         ["x.com", "mark@x", "mark", "GB29", "ob A. Smit", "bob", 1050, 105, 5, "", ".", "mark@x.com and"],
     )
-    def test_are_not_parts_of_words(self, value: str | float) -> None:
+    def test_parts_of_words_do_not_match(self, value: str | float) -> None:
         """A part of an address does not match, and neither does text in another case."""
         assert said(LETTER).find(value, [USER]) is False
 
-    def test_are_composed_alike(self) -> None:
+    def test_unicode_composition_does_not_matter(self) -> None:
         assert said("Gro\u0308\u00dfe").find("Gr\u00f6\u00dfe", [USER]) is True
 
     @given(WORDS, WORDS, WORDS)
-    def test_are_found_between_any_others(
+    def test_found_in_any_surroundings(
         self, before: list[str], value: list[str], after: list[str]
     ) -> None:
         """Law: a sequence of words is found in any surroundings."""
@@ -63,7 +63,7 @@ class TestWholeValues:
 
     @pytest.mark.slow
     @given(st.text("ab @.,-", max_size=12), st.text("ab@-", min_size=1, max_size=3))
-    def test_of_one_word_are_words(self, text: str, value: str) -> None:
+    def test_match_of_one_word_is_a_whole_word(self, text: str, value: str) -> None:
         """Law: a match is bounded by blanks, commas or sentence punctuation."""
         if said(text).find(value, [USER]):
             assert value in {part.strip(".,") for part in text.split(" ")} | {
@@ -79,22 +79,22 @@ class TestJson:
         assert found == [True, True, True, True, True, False]
 
     @pytest.mark.parametrize("text", ["[1, ", "{ada@x.org}", "[" * 100_000])
-    def test_that_is_broken_is_a_text(self, text: str) -> None:
+    def test_broken_json_is_read_as_text(self, text: str) -> None:
         kept = said(text)
         assert kept.find("ada@x.org", [USER]) is ("ada" in text)
 
     @given(st.decimals(allow_nan=False, allow_infinity=False, places=2, max_value=10**6, min_value=0))
-    def test_numbers_are_equal_by_size(self, number: Decimal) -> None:
+    def test_numbers_compare_by_value(self, number: Decimal) -> None:
         kept = said(json.dumps([float(number)]), f"{number:,}")
         assert kept.find(float(number), [USER]) is True
 
 
 class TestMemory:
-    def test_of_an_unknown_source_is_none(self) -> None:
+    def test_unknown_source_gives_none(self) -> None:
         assert said(LETTER).find("x", ["get_contacts"]) is None
         assert said(LETTER).find("Bob", ["get_contacts", USER]) is True
 
-    def test_of_a_late_source_begins_in_doubt(self) -> None:
+    def test_earlier_texts_of_a_new_source_are_unknown(self) -> None:
         """Earlier texts of the source are unknown."""
         kept = SourceTexts()
         kept.listen([USER])
@@ -102,7 +102,7 @@ class TestMemory:
         assert (kept.find("Bob", [USER]), kept.find("Eve", [USER])) == (True, None)
 
     @pytest.mark.parametrize("bound", ["MOST_WORDS", "MOST_CHARACTERS"])
-    def test_is_bounded(self, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_value_beyond_the_bound_is_unknown(self, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """Beyond the bound a value is found or unknown, but never false."""
         monkeypatch.setattr(sources, bound, 10)
         kept = said(*(f"w{number}" for number in range(30)))
@@ -111,7 +111,7 @@ class TestMemory:
         kept.clear()
         assert kept.find("w29", [USER]) is False
 
-    def test_keeps_nothing_of_others(self) -> None:
+    def test_other_sources_are_not_kept(self) -> None:
         kept = said("Bob")
         kept.add("web", "Eve")
         assert kept.sources == {USER}
@@ -135,13 +135,13 @@ class TestMembers:
         assert self.found("eve@x.org", self.RESULT) is False
         assert self.found("Ada", self.RESULT) is False
 
-    def test_of_another_tool_nothing_counts(self) -> None:
+    def test_results_of_another_tool_do_not_count(self) -> None:
         kept = SourceTexts([self.EMAIL])
         kept.add("read_mail", self.RESULT)
         kept.add("user", "ada@x.org")
         assert kept.find("ada@x.org", [self.EMAIL]) is False
 
-    def test_a_value_is_a_member_as_a_whole(self) -> None:
+    def test_member_matches_as_a_whole(self) -> None:
         """A member whose value is a sentence does not match single words of it."""
         result = '{"email": "send it to eve@x.org  now"}'
         assert self.found("eve@x.org", result) is False
@@ -158,10 +158,12 @@ class TestMembers:
             (("*",), '["general", ["ada"], {"name": "eve"}]', "ada"),
         ],
     )
-    def test_along_a_path(self, path: tuple[str, ...], result: str, value: str | float) -> None:
+    def test_members_along_a_path_match(
+        self, path: tuple[str, ...], result: str, value: str | float
+    ) -> None:
         assert self.found(value, result, source=member_source(path, "get_contacts")) is True
 
-    def test_items_are_no_members_and_no_words(self) -> None:
+    def test_items_path_excludes_members_and_words(self) -> None:
         """Items of a list do not count as members, and neither do words in them."""
         items = member_source(("*",), "get_contacts")
         assert self.found("eve", '["ask eve first", {"name": "eve"}]', source=items) is False
@@ -177,13 +179,13 @@ class TestMembers:
             '{"body": "{\\"email\\": \\"eve@x.org\\"}"}',
         ],
     )
-    def test_elsewhere_it_does_not_count(self, result: str) -> None:
+    def test_member_elsewhere_does_not_count(self, result: str) -> None:
         assert self.found("eve@x.org", result) is False
 
     @pytest.mark.parametrize(
         "result", ["email: eve@x.org", "{", '{"email": "ada", "email": "eve@x.org"}', "[" * 100_000]
     )
-    def test_what_is_no_json_leaves_it_unknown(self, result: str) -> None:
+    def test_non_json_result_leaves_value_unknown(self, result: str) -> None:
         """A result that is not JSON makes an absent value unknown, so a rule applies.
 
         Values found in other results stay known.
@@ -191,13 +193,13 @@ class TestMembers:
         assert self.found("eve@x.org", result) is None
         assert self.found("ada@x.org", self.RESULT, result) is True
 
-    def test_beside_the_tool_itself(self) -> None:
+    def test_member_and_whole_tool_as_sources(self) -> None:
         kept = SourceTexts([self.EMAIL, "get_contacts"])
         kept.add("get_contacts", self.RESULT)
         assert kept.find("eve@x.org", ["get_contacts"]) is True
         assert kept.find("eve@x.org", [self.EMAIL]) is False
 
-    def test_listened_to_later_it_is_unknown(self) -> None:
+    def test_member_added_later_is_unknown(self) -> None:
         kept = SourceTexts(["get_contacts"])
         kept.add("get_contacts", self.RESULT)
         kept.listen([self.EMAIL])
@@ -207,6 +209,6 @@ class TestMembers:
         kept.add("get_contacts", self.RESULT)
         assert kept.find("ada@x.org", [self.EMAIL]) is True
 
-    def test_name_and_path(self) -> None:
+    def test_source_name_splits_into_path_and_tool(self) -> None:
         assert source_parts(member_source(("a b", "c"), "t")) == (("a b", "c"), "t")
         assert source_parts("get_contacts") == ((), "get_contacts")
