@@ -169,7 +169,7 @@ class TestRawLoop:
                 results.append(event.result)
         assert results == ["no"]
 
-    async def test_sending_nonsense_denies(self) -> None:
+    async def test_sending_an_invalid_value_denies(self) -> None:
         """A-44: a sent value that is not a decision denies."""
         events = self.events()
         event = await anext(events)

@@ -48,7 +48,7 @@ class TestAllowed:
         assert gate.happened == ["decide c1", "listener", "run", "settle c1", "result"]
         assert gate.settled == [("c1", False, "done", {})]
 
-    async def test_runs_what_was_approved(self) -> None:
+    async def test_edited_arguments_run(self) -> None:
         """The edited arguments run, are settled, and are passed to listeners."""
         ran: list[str] = []
         shown: list[object] = []

@@ -236,7 +236,7 @@ class TestAfterToolCall:
         assert result(w).metadata == {"n": 1}
 
     @pytest.mark.parametrize("hook", [raises, lambda call: 7, lambda call: {"deny": "x"}])
-    async def test_raises_or_answers_nonsense(self, hook: Callable[[object], object]) -> None:
+    async def test_raising_or_invalid_hook_fails_the_run(self, hook: Callable[[object], object]) -> None:
         """Part 2, A-32: the run fails, and the unchecked result is passed to no one."""
         gate = Log()
         w, ran = await failing(Hooks(after_tool_call=hook), "hook", gate=gate)

@@ -72,7 +72,7 @@ class TestBeforeModelCall:
             (lambda request: ModelCall(tools=["nope"]), "wants the tool 'nope'; there are: note"),
         ],
     )
-    async def test_raises_or_answers_nonsense(self, hook: object, expected: str) -> None:
+    async def test_raising_or_invalid_hook_fails_the_run(self, hook: object, expected: str) -> None:
         """Part 2, A-32: the run fails, and the model is not called."""
         w, ran = await failing(Hooks(before_model_call=hook), expected)
         assert (w.model.requests, ran) == ([], [])
@@ -145,7 +145,7 @@ class TestBeforeStop:
         ("hook", "expected"),
         [(raises, "hook broke"), (lambda text: True, "must return None or text, not bool")],
     )
-    async def test_raises_or_answers_nonsense(self, hook: object, expected: str) -> None:
+    async def test_raising_or_invalid_hook_fails_the_run(self, hook: object, expected: str) -> None:
         """Part 2, A-32: the run fails, and the reply is kept."""
         w = await watched(T("Done"), T("never"), hooks=Hooks(before_stop=hook))
         w.session.send("go")

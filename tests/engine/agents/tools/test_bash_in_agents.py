@@ -74,7 +74,7 @@ class TestFailure:
         assert f'result c1 err "Working directory does not exist: {tmp_path}/gone"' in seen
 
     @pytest.mark.parametrize("seconds", [-1, "soon"])
-    async def test_nonsense_timeout(self, seconds: object) -> None:
+    async def test_invalid_timeout(self, seconds: object) -> None:
         """An invalid timeout is refused before anything runs."""
         w = await watched(C(c1=("bash", {"command": "true", "timeout": seconds})), T("ok"))
         await w.say("go")
