@@ -27,7 +27,7 @@ from interlock.engine.agents import (
 from .script import Watched, noted, watched
 
 
-async def one_call(answer: object) -> Watched:
+async def turn_with_one_call(answer: object) -> Watched:
     """Return a finished turn with one bash call, whose listener answers with `answer`."""
     w = await watched(C(c1=("bash", {"command": "echo hi"})), T("ok"))
     w.session.on("tool_call", lambda event: answer)
@@ -39,12 +39,12 @@ class TestAnswers:
     @pytest.mark.parametrize("answer", [None, Allow()])
     async def test_allow(self, answer: object) -> None:
         """A-40: None or Allow runs the call unchanged."""
-        assert 'result c1 ok "hi\n"' in (await one_call(answer)).seen
+        assert 'result c1 ok "hi\n"' in (await turn_with_one_call(answer)).seen
 
     @pytest.mark.parametrize("answer", [Deny(reason="blocked"), {"deny": "blocked"}])
     async def test_deny(self, answer: object) -> None:
         """A-40: a denied call does not run, and the model reads the reason."""
-        w = await one_call(answer)
+        w = await turn_with_one_call(answer)
         assert 'result c1 err "blocked"' in w.seen
         assert w.prompt(2)[-1] == 'result c1 err "blocked"'
 
@@ -53,29 +53,36 @@ class TestAnswers:
     )
     async def test_override(self, answer: object) -> None:
         """A-40, A-45: the overriding arguments run; the history keeps the model's."""
-        w = await one_call(answer)
+        w = await turn_with_one_call(answer)
         assert 'result c1 ok "other\n"' in w.seen
         assert w.session.messages[1].tool_calls[0].args == {"command": "echo hi"}
 
     async def test_denial_takes_precedence_over_arguments(self) -> None:
         """A-42: an answer with both a denial and arguments denies."""
-        assert 'result c1 err "D"' in (await one_call({"deny": "D", "args": {"command": "echo x"}})).seen
+        assert (
+            'result c1 err "D"'
+            in (await turn_with_one_call({"deny": "D", "args": {"command": "echo x"}})).seen
+        )
 
     async def test_empty_reason(self) -> None:
         """A-43: an empty reason also denies."""
-        assert 'result c1 err ""' in (await one_call({"deny": ""})).seen
+        assert 'result c1 err ""' in (await turn_with_one_call({"deny": ""})).seen
 
     @pytest.mark.parametrize("answer", [True, False, "yes", {}, {"allow": True}, 1, ["x"], {"args": "x"}])
     async def test_value_that_is_no_decision_denies(self, answer: object) -> None:
         """A-44: a value that is not a decision denies."""
-        [result] = [e for e in (await one_call(answer)).events if isinstance(e, ToolResultEvent)]
+        [result] = [
+            e for e in (await turn_with_one_call(answer)).events if isinstance(e, ToolResultEvent)
+        ]
         assert result.is_error
         assert "tool_call listener" in result.result
 
     @pytest.mark.parametrize("args", [{}, {"command": 1}, {"command": "echo x", "extra": 1}])
     async def test_invalid_override_is_refused(self, args: dict[str, object]) -> None:
         """A-46: overriding arguments are validated like the model's."""
-        [result] = [e for e in (await one_call({"args": args})).events if isinstance(e, ToolResultEvent)]
+        [result] = [
+            e for e in (await turn_with_one_call({"args": args})).events if isinstance(e, ToolResultEvent)
+        ]
         assert result.is_error
         assert result.result.startswith("Invalid arguments for bash:")
 

@@ -228,7 +228,7 @@ class Rewriting:
 
 
 class TestToolsThatChangeArguments:
-    async def called(self, gate: Log) -> tuple[Watched, Rewriting]:
+    async def turn_with_one_call(self, gate: Log) -> tuple[Watched, Rewriting]:
         rewriting = Rewriting()
         w = await watched(C(c1=("work", {"files": ["a"]})), T("ok"), tools=[rewriting], gate=gate)
         return w, rewriting
@@ -236,7 +236,7 @@ class TestToolsThatChangeArguments:
     async def test_original_call_runs_whatever_validation_changes(self) -> None:
         """The model's original call is recorded, decided and run, whatever its validation changes."""
         gate = Log()
-        w, rewriting = await self.called(gate)
+        w, rewriting = await self.turn_with_one_call(gate)
         await w.say("go")
         [_, message, *_] = w.session.messages
         assert isinstance(message, AssistantMessage)
@@ -246,7 +246,7 @@ class TestToolsThatChangeArguments:
     async def test_edited_input_is_validated_and_runs(self) -> None:
         """An edited input is validated and runs as edited."""
         gate = Log(lambda call: allow(replace(call, input={"files": ["b"]})))
-        w, rewriting = await self.called(gate)
+        w, rewriting = await self.turn_with_one_call(gate)
         await w.say("go")
         assert rewriting.ran == [{"files": ["b"]}]
         assert gate.settled == [("c1", False, "ok", {"files": ["b"]})]
@@ -254,7 +254,7 @@ class TestToolsThatChangeArguments:
     async def test_overriding_arguments_are_decided_and_run(self) -> None:
         """The gate decides about a listener's overriding arguments, and these run."""
         gate = Log()
-        w, rewriting = await self.called(gate)
+        w, rewriting = await self.turn_with_one_call(gate)
         w.session.on("tool_call", lambda e: Override(args={"files": ["c"]}))
         await w.say("go")
         assert gate.inputs == [{"files": ["a"]}, {"files": ["c"]}]

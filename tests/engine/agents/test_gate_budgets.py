@@ -32,7 +32,7 @@ def tokens(gate: GateManager, net: str) -> dict[str, int]:
     return {place: n for place, n in gate.states[net].marking.items() if n}
 
 
-async def overridden(rules: str, *calls: str, ran: list[str]) -> Watched:
+async def turn_with_overrides(rules: str, *calls: str, ran: list[str]) -> Watched:
     """Return a finished turn with calls of `note`, each with overridden arguments."""
     replies = [C(**{call: ("note", {"text": call})}) for call in calls]
     w = await watched(*replies, T("ok"), tools=[noted(ran)], gate=nets(rules))
@@ -45,7 +45,7 @@ class TestOverridden:
     async def test_budget_counts_calls_that_ran(self) -> None:
         """A-40: of three overridden calls under a budget of two, the first two run."""
         ran: list[str] = []
-        w = await overridden("limit note to 2 per session", "c1", "c2", "c3", ran=ran)
+        w = await turn_with_overrides("limit note to 2 per session", "c1", "c2", "c3", ran=ran)
         assert ran == ["other", "other"]
         assert 'result c3 err "note has reached its limit of 2 calls per session."' in w.seen
 

@@ -41,7 +41,7 @@ async def ship() -> str:
     return "shipped"
 
 
-async def resumed(gate: object, *first: Reply) -> Session:
+async def resumed_session(gate: object, *first: Reply) -> Session:
     """Return a session that made the calls of `first` and is resumed with another model."""
     store = InMemorySessionStore()
     tools = [note, check, ship]
@@ -60,23 +60,23 @@ def outcomes(session: Session) -> list[bool]:
 class TestResumed:
     async def test_limits_and_unlocks_follow_the_history(self) -> None:
         """G-32: a used limit stays used, and earlier successes still unlock."""
-        session = await resumed(create_gate(NETS), C(c1=("note", {}), c2=("check", {})))
+        session = await resumed_session(create_gate(NETS), C(c1=("note", {}), c2=("check", {})))
         await session.prompt("on")
         assert outcomes(session) == [True, False]
 
     async def test_returned_failure_unlocks_nothing(self) -> None:
         """G-71: a returned failure unlocks nothing, before and after the resumption."""
-        session = await resumed(lambda: create_gate(NETS), C(c1=("check", {"fail": True})))
+        session = await resumed_session(lambda: create_gate(NETS), C(c1=("check", {"fail": True})))
         await session.prompt("on")
         assert outcomes(session) == [False, True]
 
     async def test_function_that_makes_a_new_manager_is_refused(self) -> None:
         """G-32: a function that makes a new manager is refused, because it would refill every limit."""
         with pytest.raises(AgentError, match=r"makes a new GateManager.*Pass the result of create_gate"):
-            await resumed(lambda: GateManager(NETS), C(c1=("note", {})))
+            await resumed_session(lambda: GateManager(NETS), C(c1=("note", {})))
 
     async def test_given_manager_is_not_changed(self) -> None:
         """G-32: a manager passed by the author is not changed."""
         manager = GateManager(NETS)
-        await resumed(manager, C(c1=("note", {})))
+        await resumed_session(manager, C(c1=("note", {})))
         assert manager.format_status() == GateManager(NETS).format_status()

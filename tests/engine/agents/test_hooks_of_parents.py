@@ -65,7 +65,7 @@ class Family:
         return self.model.requests[-1].messages[-1].text
 
 
-def only(name: str, answer: object) -> Callable[[ToolCallEvent], object]:
+def hook_for_tool(name: str, answer: object) -> Callable[[ToolCallEvent], object]:
     """Return a hook that answers only for calls of one tool."""
     return lambda event: answer if event.name == name else None
 
@@ -92,21 +92,21 @@ class TestBefore:
     @pytest.mark.parametrize("own", [(), Hooks(before_tool_call=lambda e: Allow())])
     async def test_outer_hook_can_deny(self, own: object) -> None:
         """Section 9: a call that the outer hook denies does not run, whatever the subagent's own says."""
-        family = Family(Hooks(before_tool_call=only("note", Deny(reason="not here"))), own)
+        family = Family(Hooks(before_tool_call=hook_for_tool("note", Deny(reason="not here"))), own)
         await family.work()
         assert (family.ran, family.read) == ([], "not here")
 
     async def test_subagents_hook_can_deny_too(self) -> None:
         """Section 9: a call that the outer hook allows can still be denied by the subagent's own."""
         own = Hooks(before_tool_call=lambda e: Deny(reason="not with me"))
-        family = Family(Hooks(before_tool_call=only("note", Allow())), own)
+        family = Family(Hooks(before_tool_call=hook_for_tool("note", Allow())), own)
         await family.work()
         assert (family.ran, family.read) == ([], "not with me")
 
     async def test_inner_hook_gets_the_outer_hooks_arguments(self) -> None:
         """Section 9: the inner hook and the gate get the outer hook's arguments."""
         gate, seen = Log(), []
-        outer = Hooks(before_tool_call=only("note", Override(args={"text": "y"})))
+        outer = Hooks(before_tool_call=hook_for_tool("note", Override(args={"text": "y"})))
         own = Hooks(before_tool_call=lambda e: seen.append(e.args))
         family = Family(outer, own, gate)
         await family.work()
@@ -115,7 +115,7 @@ class TestBefore:
 
     async def test_subagents_change_comes_last(self) -> None:
         """Section 9: the subagent's own change comes last, and the gate decides about it."""
-        outer = Hooks(before_tool_call=only("note", Override(args={"text": "y"})))
+        outer = Hooks(before_tool_call=hook_for_tool("note", Override(args={"text": "y"})))
         own = Hooks(before_tool_call=lambda e: Override(args={"text": e.args["text"] + "z"}))
         gate = Log(lambda call: block(call) if call.input == {"text": "yz"} else allow(call))
         family = Family(outer, own, gate)
@@ -125,7 +125,7 @@ class TestBefore:
     async def test_invalid_arguments_deny_before_own_hook(self) -> None:
         """A-46: invalid arguments deny before the subagent's own hook is called."""
         seen: list[object] = []
-        outer = Hooks(before_tool_call=only("note", Override(args={"wrong": 1})))
+        outer = Hooks(before_tool_call=hook_for_tool("note", Override(args={"wrong": 1})))
         family = Family(outer, Hooks(before_tool_call=seen.append), Log())
         await family.work()
         assert family.read.startswith("Invalid arguments for note: ")
@@ -133,7 +133,7 @@ class TestBefore:
 
     async def test_value_that_is_no_decision_denies(self) -> None:
         """A-44: an outer hook's answer that is not a decision denies."""
-        family = Family(Hooks(before_tool_call=only("note", True)))
+        family = Family(Hooks(before_tool_call=hook_for_tool("note", True)))
         await family.work()
         assert family.ran == []
         assert "a before_tool_call hook must return None" in family.read
@@ -193,7 +193,7 @@ class TestBefore:
 
     async def test_agent_run_on_its_own_has_only_its_hooks(self) -> None:
         """Section 9: run on its own, the same agent has only its own hooks."""
-        family = Family(Hooks(before_tool_call=only("note", Deny(reason="no"))))
+        family = Family(Hooks(before_tool_call=hook_for_tool("note", Deny(reason="no"))))
         await family.work()
         again = family.helper.replace(model=ScriptedModel([INNER, T("done")]))
         await (await again.create_session()).prompt("go")

@@ -34,7 +34,7 @@ TOLD = ToolMessage(call_id="c1", name="note", text="x")
 SAID = UserMessage(text="go")
 
 
-def giving(*messages: object) -> Hooks:
+def replacing_messages(*messages: object) -> Hooks:
     return Hooks(before_model_call=lambda request: ModelCall(messages=messages))
 
 
@@ -68,14 +68,17 @@ class TestMessages:
     async def test_next_hook_gets_the_changed_messages(self) -> None:
         """Section 9: each hook gets the messages as changed by the previous one."""
         seen: list[tuple[Message, ...]] = []
-        hooks = [giving(SAID, ASKED, TOLD), Hooks(before_model_call=lambda r: seen.append(r.messages))]
+        hooks = [
+            replacing_messages(SAID, ASKED, TOLD),
+            Hooks(before_model_call=lambda r: seen.append(r.messages)),
+        ]
         w = await watched(T("a"), hooks=hooks)
         await w.say("hello")
         assert seen == [(SAID, ASKED, TOLD)]
 
     async def test_new_ids_differ_from_added_calls(self) -> None:
         """Section 9: a reply's call gets an id different from those of calls that a hook added."""
-        w = await watched(CALL, T("ok"), tools=[noted([])], hooks=giving(SAID, ASKED, TOLD))
+        w = await watched(CALL, T("ok"), tools=[noted([])], hooks=replacing_messages(SAID, ASKED, TOLD))
         assert 'result c1-2 ok "noted x"' in await w.say("go")
 
     @pytest.mark.parametrize(
@@ -96,9 +99,11 @@ class TestMessages:
         self, messages: list[Message], problem: str
     ) -> None:
         """Section 9: messages that no provider accepts fail the run before the model is called."""
-        w = await watched(T("never"), hooks=giving(*messages))
+        w = await watched(T("never"), hooks=replacing_messages(*messages))
         w.session.send("go")
-        with pytest.raises(ValueError, match=r"a before_model_call hook \(giving.*lambda") as caught:
+        with pytest.raises(
+            ValueError, match=r"a before_model_call hook \(replacing_messages.*lambda"
+        ) as caught:
             await w.session.wait_for_idle()
         assert f"gave messages that no model can be sent: {problem}" in str(caught.value)
         assert w.model.requests == []
@@ -106,9 +111,9 @@ class TestMessages:
 
     async def test_value_that_is_no_message_fails_the_run(self) -> None:
         """A-44: values other than messages fail the run, and the error names the hook."""
-        w = await watched(T("never"), hooks=giving({"role": "user", "content": "go"}))
+        w = await watched(T("never"), hooks=replacing_messages({"role": "user", "content": "go"}))
         w.session.send("go")
-        with pytest.raises(TypeError, match=r"hook \(giving.*must give messages, not dict"):
+        with pytest.raises(TypeError, match=r"hook \(replacing_messages.*must give messages, not dict"):
             await w.session.wait_for_idle()
 
     @given(
@@ -137,7 +142,9 @@ class TestMessages:
         """Section 9: messages are accepted exactly if every call is answered right after it."""
         request = ModelRequest((SAID,))
         try:
-            taken = asyncio.run(HookChain(giving(*messages)).before_model_call(request)).messages
+            taken = asyncio.run(
+                HookChain(replacing_messages(*messages)).before_model_call(request)
+            ).messages
         except ValueError:
             assert not valid(messages)
         else:

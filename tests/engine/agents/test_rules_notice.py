@@ -43,7 +43,7 @@ async def note() -> str:
     return "noted"
 
 
-def scripted(*replies: Reply, **settings: object) -> tuple[Agent, ScriptedModel]:
+def scripted_agent(*replies: Reply, **settings: object) -> tuple[Agent, ScriptedModel]:
     model = ScriptedModel(list(replies))
     return Agent(model, name="bot", system_prompt="Be brief.", tools=[note], **settings), model  # pyright: ignore[reportArgumentType]
 
@@ -52,7 +52,7 @@ def texts(model: ScriptedModel, number: int) -> list[str]:
     return [message.text for message in model.requests[number].messages]
 
 
-async def finished(hub: Hub, agent: Agent) -> str:
+async def session_after_a_turn(hub: Hub, agent: Agent) -> str:
     session = await hub.open_session(agent, SessionConfig(REGISTRY))
     await hub.send(session, "go", by="ann")
     await hub.wait(session)
@@ -62,8 +62,8 @@ async def finished(hub: Hub, agent: Agent) -> str:
 class TestHosted:
     async def test_prompt_has_rules_and_changes_follow(self, hub: Hub) -> None:
         """G-73: the system prompt ends with the rules and stays; changes come before the next call."""
-        agent, model = scripted(C(note={}), T("one"), T("two"))
-        session = await finished(hub, agent)
+        agent, model = scripted_agent(C(note={}), T("one"), T("two"))
+        session = await session_after_a_turn(hub, agent)
         await hub.send(session, "more", by="ann")
         await hub.wait(session)
         assert [request.system_prompt for request in model.requests] == [f"Be brief.\n\n{FIRST}"] * 3
@@ -73,9 +73,9 @@ class TestHosted:
 
     async def test_resumed_model_reads_the_same(self, hub: Hub) -> None:
         """G-73, A-77: a resumed session's model reads the same as the live one's, in the same prompt."""
-        session = await finished(hub, scripted(C(note={}), T("one"))[0])
+        session = await session_after_a_turn(hub, scripted_agent(C(note={}), T("one"))[0])
         await hub.close_session(session, by="ann")
-        agent, model = scripted(T("two"))
+        agent, model = scripted_agent(T("two"))
         await hub.resume_session(session, agent, SessionConfig(REGISTRY, by="ann"))
         await hub.send(session, "more", by="ann")
         await hub.wait(session)
@@ -87,9 +87,9 @@ class TestHosted:
 
     async def test_branch_keeps_prompt_and_adds_differences(self, hub: Hub) -> None:
         """G-73: a branch keeps the prompt, and differences are added at its own beginning."""
-        session = await finished(hub, scripted(C(note={}), T("one"))[0])
+        session = await session_after_a_turn(hub, scripted_agent(C(note={}), T("one"))[0])
         events = await hub.recorded(session)
-        agent, model = scripted(T("two"))
+        agent, model = scripted_agent(T("two"))
         more = compile_rules("limit note to 3 per session\nblock rm\nblock dd\n").registry
         branch = await hub.branch_session(session, events[-1].seq, agent, SessionConfig(more, by="ann"))
         await hub.send(branch, "more", by="ann")
@@ -100,7 +100,7 @@ class TestHosted:
 
     async def test_exported_messages_have_the_changes(self, hub: Hub) -> None:
         """G-73: the exported messages have the changes where the model read them."""
-        session = await finished(hub, scripted(C(note={}), T("one"))[0])
+        session = await session_after_a_turn(hub, scripted_agent(C(note={}), T("one"))[0])
         log = message_log(await hub.recorded(session))
         assert {"role": "user", "content": CHANGED} in log
 
@@ -109,20 +109,20 @@ class TestHosted:
         child = ScriptedModel([C(note={}), T("done")])
         helper = Agent(child, name="helper", tools=[note])
         parent = ScriptedModel([C(task_helper={"prompt": "do"}), T("one")])
-        await finished(hub, Agent(parent, name="boss", tools=[task_tool(helper)]))
+        await session_after_a_turn(hub, Agent(parent, name="boss", tools=[task_tool(helper)]))
         assert [request.system_prompt for request in child.requests] == [FIRST] * 2
         assert texts(child, 1)[-1] == texts(parent, 1)[-1] == CHANGED
 
     async def test_no_rules_with_tell_rules_off(self, hub: Hub) -> None:
         """G-73: with `tell_rules` off the model gets no rules."""
-        agent, model = scripted(C(note={}), T("one"), tell_rules=False)
-        await finished(hub, agent)
+        agent, model = scripted_agent(C(note={}), T("one"), tell_rules=False)
+        await session_after_a_turn(hub, agent)
         assert [request.system_prompt for request in model.requests] == ["Be brief."] * 2
         assert texts(model, 1) == ["go", "", "noted"]
 
     async def test_no_rules_in_shadow_mode(self, hub: Hub) -> None:
         """G-73: in shadow mode no rule is enforced, so none is given until enforce mode."""
-        agent, model = scripted(T("one"), T("two"))
+        agent, model = scripted_agent(T("one"), T("two"))
         session = await hub.open_session(agent, SessionConfig(REGISTRY, mode="shadow"))
         await hub.send(session, "go", by="ann")
         await hub.wait(session)
@@ -134,8 +134,8 @@ class TestHosted:
 
     async def test_changes_are_repeated_after_compaction(self, hub: Hub) -> None:
         """G-73: changes that a summary replaces are given again, as one message."""
-        agent, model = scripted(C(note={}), C(note={}), T("one"), T("summed up"), T("two"))
-        session = await finished(hub, agent)
+        agent, model = scripted_agent(C(note={}), C(note={}), T("one"), T("summed up"), T("two"))
+        session = await session_after_a_turn(hub, agent)
         await hub.compact(session, by="ann", keep_last=1)
         await hub.send(session, "more", by="ann")
         await hub.wait(session)
@@ -151,10 +151,10 @@ class TestWithoutAHub:
         nets = list(REGISTRY.values())
         store = JsonlSessionStore(tmp_path)
         gate = create_gate(nets).new_manager()
-        agent, first = scripted(C(note={}), T("one"), store=store, gate=gate)
+        agent, first = scripted_agent(C(note={}), T("one"), store=store, gate=gate)
         session = await agent.create_session("s")
         await session.prompt("go")
-        agent, model = scripted(T("two"), store=JsonlSessionStore(tmp_path), gate=gate)
+        agent, model = scripted_agent(T("two"), store=JsonlSessionStore(tmp_path), gate=gate)
         resumed = await agent.resume_session("s")
         await resumed.prompt("more")
         assert texts(first, 1) == ["go", "", "noted", CHANGED]
@@ -172,7 +172,7 @@ class TestWithoutAHub:
             def constraints(self) -> tuple[str, ...]:
                 raise RuntimeError("no words")
 
-        agent, model = scripted(T("one"), gate=Speechless())
+        agent, model = scripted_agent(T("one"), gate=Speechless())
         assert await (await agent.create_session()).prompt("go") == "one"
         assert model.requests[0].system_prompt == "Be brief."
         assert "could not put its rules into words" in caplog.text

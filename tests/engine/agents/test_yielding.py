@@ -26,19 +26,19 @@ from .gates import Log
 from .script import Watched, shown, until, watched
 
 
-async def called(made: object) -> Watched:
+async def turn_with_call(made: object) -> Watched:
     """Return a finished turn with one call `c1` of the tool `made`."""
     w = await watched(C(c1=("work", {})), T("ok"), tools=[made])
     await w.say("go")
     return w
 
 
-def told(w: Watched) -> str:
+def reported_progress(w: Watched) -> str:
     """Return the progress that was reported while tools ran."""
     return "|".join(e.text for e in w.events if isinstance(e, ToolProgress))
 
 
-def result(w: Watched) -> ToolResultEvent:
+def only_result(w: Watched) -> ToolResultEvent:
     """Return the only result."""
     [found] = [e for e in w.events if isinstance(e, ToolResultEvent)]
     return found
@@ -59,8 +59,8 @@ class TestYielded:
         w = await watched(C(c1=("work", {})), T("ok"), tools=[work])
         w.session.on("tool_progress", lambda e: heard.set())
         await w.say("go")
-        assert told(w) == "one|two"
-        assert (result(w).result, result(w).is_error) == ("two", False)
+        assert reported_progress(w) == "one|two"
+        assert (only_result(w).result, only_result(w).is_error) == ("two", False)
         kinds = [e.type for e in w.events]
         assert kinds.index("tool_call") < kinds.index("tool_progress") < kinds.index("tool_result")
         assert w.prompt(2)[-1] == 'result c1 ok "two"'
@@ -75,9 +75,13 @@ class TestYielded:
             yield ToolOutput("all of it", metadata={"n": 1}, is_error=True)
             yield "cleaning up"
 
-        w = await called(work)
-        assert (result(w).result, result(w).metadata, result(w).is_error) == ("all of it", {"n": 1}, True)
-        assert told(w) == "workingcleaning up"
+        w = await turn_with_call(work)
+        assert (only_result(w).result, only_result(w).metadata, only_result(w).is_error) == (
+            "all of it",
+            {"n": 1},
+            True,
+        )
+        assert reported_progress(w) == "workingcleaning up"
 
     async def test_other_values(self) -> None:
         """Part 2: a value that is not text is not reported, and is the result if it is the last."""
@@ -88,8 +92,8 @@ class TestYielded:
             yield {"half": 1}
             yield {"whole": 2}
 
-        w = await called(work)
-        assert (told(w), result(w).result) == ("", '{"whole":2}')
+        w = await turn_with_call(work)
+        assert (reported_progress(w), only_result(w).result) == ("", '{"whole":2}')
 
     async def test_generator_that_yields_nothing(self) -> None:
         """Part 2: a tool that yields nothing has an empty result."""
@@ -100,7 +104,7 @@ class TestYielded:
             for text in ():
                 yield text
 
-        assert result(await called(work)).result == ""
+        assert only_result(await turn_with_call(work)).result == ""
 
     async def test_arguments_and_context(self) -> None:
         """Part 2: a generator gets its arguments and the context like any tool."""
@@ -110,7 +114,7 @@ class TestYielded:
             """Work in steps."""
             yield f"{ctx.call_id} {text}"
 
-        assert result(await called(work)).result == "c1 x"
+        assert only_result(await turn_with_call(work)).result == "c1 x"
         assert work.parameters["properties"]["text"]["default"] == "x"
 
     async def test_defined_tool(self) -> None:
@@ -123,8 +127,8 @@ class TestYielded:
             yield "one"
             yield given.text
 
-        w = await called(define_tool("work", "Work.", Input, execute))
-        assert (told(w), result(w).result) == ("onex", "x")
+        w = await turn_with_call(define_tool("work", "Work.", Input, execute))
+        assert (reported_progress(w), only_result(w).result) == ("onex", "x")
 
     async def test_execute_of_a_plain_object_can_yield(self) -> None:
         """Part 2, A-129: the `execute` of any object can be a generator."""
@@ -138,8 +142,8 @@ class TestYielded:
                 yield "one"
                 yield "two"
 
-        w = await called(Work())
-        assert (told(w), result(w).result) == ("onetwo", "two")
+        w = await turn_with_call(Work())
+        assert (reported_progress(w), only_result(w).result) == ("onetwo", "two")
 
     async def test_gate_settles_the_call_once(self) -> None:
         """Part 2: the gate settles the call once, after the last value."""
@@ -167,8 +171,12 @@ class TestFailing:
             yield "one"
             raise RuntimeError("kaboom")
 
-        w = await called(work)
-        assert (result(w).result, result(w).is_error, told(w)) == ("kaboom", True, "one")
+        w = await turn_with_call(work)
+        assert (only_result(w).result, only_result(w).is_error, reported_progress(w)) == (
+            "kaboom",
+            True,
+            "one",
+        )
 
     async def test_abort_ends_the_generator(self) -> None:
         """A-94: an abort ends the generator where it waits, and its clean-up runs."""
@@ -190,7 +198,7 @@ class TestFailing:
         w.session.abort()
         await w.session.wait_for_idle()
         assert steps == ["waiting", "closed"]
-        assert shown(result(w)) == 'result c1 err "The operation was aborted"'
+        assert shown(only_result(w)) == 'result c1 err "The operation was aborted"'
         assert w.turn_end.stop_reason == "aborted"
 
     async def test_generator_is_closed_if_the_reader_raises(self) -> None:
@@ -264,9 +272,9 @@ class TestSeen:
             """Look back."""
             return str(len(ctx.messages))
 
-        await called(blind)
+        await turn_with_call(blind)
         assert looks == []
-        assert result(await called(curious)).result == "2"
+        assert only_result(await turn_with_call(curious)).result == "2"
         assert looks == [2]
 
     def test_label(self) -> None:

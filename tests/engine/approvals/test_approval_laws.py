@@ -106,17 +106,17 @@ SOON = st.one_of(st.just(0), st.integers(0, 14), st.just(REST), st.just(REST))
 Moment = tuple[int, Move]
 
 
-def story(*moves: st.SearchStrategy[Move]) -> st.SearchStrategy[list[Moment]]:
+def one_after_another(*moves: st.SearchStrategy[Move]) -> st.SearchStrategy[list[Moment]]:
     """Moves that each happen after the previous one has taken effect."""
     return st.tuples(*moves).map(lambda each: [(REST, move) for move in each])
 
 
-def together(*moves: st.SearchStrategy[Move]) -> st.SearchStrategy[list[Moment]]:
+def at_the_same_moment(*moves: st.SearchStrategy[Move]) -> st.SearchStrategy[list[Moment]]:
     """Moves that happen at the same moment, in this order."""
     return st.tuples(*moves).map(lambda each: [(0 if n else REST, move) for n, move in enumerate(each)])
 
 
-def deed(*verbs: str) -> st.SearchStrategy[Move]:
+def deeds(*verbs: str) -> st.SearchStrategy[Move]:
     return st.builds(Deed, st.sampled_from(verbs), st.just(0), st.just(0))
 
 
@@ -125,21 +125,21 @@ MORE = st.builds(Deed, st.just("go"), st.just(0))
 LATER = st.builds(Deed, st.just("clock"), seconds=st.sampled_from((600.0, QUARTER, HOUR)))
 EXTEND = st.builds(Deed, st.just("extend"), seconds=st.sampled_from((0.0, QUARTER)))
 FUSE_TIME = st.builds(Deed, st.just("clock"), seconds=st.sampled_from((1.0, 30.0)))
-SWITCH = deed("off", "on", "shadow", "abort", "revoke")
+SWITCH = deeds("off", "on", "shadow", "abort", "revoke")
 CUT_OFF = st.builds(Answer, st.just(0), st.just("approve"), PEOPLE, cut=st.integers(0, 3))
 STORIES = st.one_of(
-    story(GRANT, deed("go", "revoke", "off"), MORE),
-    story(GRANT, deed("go", "revoke", "abort"), deed("resume"), MORE),
-    story(deed("shadow", "off"), MORE, deed("enforce", "on"), MORE),
-    story(GRANT, LATER, MORE),
-    together(LATER, st.one_of(ANSWER, EXTEND)),
-    together(ANSWER, SWITCH),
-    together(SWITCH, ANSWER),
-    together(CUT_OFF, ANSWER),
-    story(ANSWER, FUSE_TIME, deed("take back", "abort", "off", "freeze"), FUSE_TIME),
-    together(FUSE_TIME, deed("take back")),
-    together(deed("take back"), FUSE_TIME),
-    story(deed("freeze"), ANSWER, MORE, deed("resume", "lift"), deed("lift")),
+    one_after_another(GRANT, deeds("go", "revoke", "off"), MORE),
+    one_after_another(GRANT, deeds("go", "revoke", "abort"), deeds("resume"), MORE),
+    one_after_another(deeds("shadow", "off"), MORE, deeds("enforce", "on"), MORE),
+    one_after_another(GRANT, LATER, MORE),
+    at_the_same_moment(LATER, st.one_of(ANSWER, EXTEND)),
+    at_the_same_moment(ANSWER, SWITCH),
+    at_the_same_moment(SWITCH, ANSWER),
+    at_the_same_moment(CUT_OFF, ANSWER),
+    one_after_another(ANSWER, FUSE_TIME, deeds("take back", "abort", "off", "freeze"), FUSE_TIME),
+    at_the_same_moment(FUSE_TIME, deeds("take back")),
+    at_the_same_moment(deeds("take back"), FUSE_TIME),
+    one_after_another(deeds("freeze"), ANSWER, MORE, deeds("resume", "lift"), deeds("lift")),
 )
 
 
@@ -162,7 +162,7 @@ POLICIES = st.builds(
 Scripts = Sequence[tuple[Sequence[Sequence[Call]], Sequence[Sequence[Call]]]]
 
 
-def live_through(
+def run_and_check(
     empty: Path,
     rules: Sequence[Written],
     scripts: Scripts,
@@ -206,7 +206,7 @@ DIRECT = st.builds(Deed, st.just("call"), SESSION, st.integers(0, 4))
 LOST = st.one_of(ANSWER, DEED, DIRECT)
 
 
-def window(
+def refused_switch(
     switch: str, session: int, net: int, calls: list[tuple[int, int]], besides: list[Moment]
 ) -> list[Moment]:
     """A switch that the journal refuses, with calls that the session decides at about the same time."""
@@ -215,7 +215,7 @@ def window(
 
 
 WINDOW = st.builds(
-    window,
+    refused_switch,
     st.sampled_from(("off", "off", "shadow", "on", "enforce", "revoke")),
     SESSION,
     st.sampled_from((0, 0, 1, 2, 3)),
@@ -250,7 +250,7 @@ class TestLaws:
     ) -> None:
         """G-15, G-63: for any moves, each call that ran was allowed with that input by a decision already
         in the file. Earlier events justify that decision, and fold, hub and gate agree."""
-        live_through(empty, rules, scripts, policy, lags, moves)
+        run_and_check(empty, rules, scripts, policy, lags, moves)
 
     @settings(max_examples=examples(30), deadline=None)
     @given(RULES, SCRIPTS, POLICIES, LAGS, DELAYS, REFUSED)
@@ -266,4 +266,4 @@ class TestLaws:
     ) -> None:
         """G-15, G-63: the same holds if commits fail and operators act before the failure is known.
         Afterwards every session continues."""
-        live_through(empty, rules, scripts, policy, lags, moves, delays)
+        run_and_check(empty, rules, scripts, policy, lags, moves, delays)

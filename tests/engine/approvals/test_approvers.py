@@ -78,7 +78,7 @@ async def asked(
     return session, request
 
 
-def killed(hub: Hub, copy: Path, clock: Clock) -> Hub:
+def hub_after_kill(hub: Hub, copy: Path, clock: Clock) -> Hub:
     """Open another hub on a copy of the record, as after a `kill -9`."""
     with closing(sqlite3.connect(hub.database)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
@@ -303,7 +303,7 @@ class TestEscalation:
         clock.advance(540)
         for number, seconds in enumerate((0, 60), 1):
             clock.advance(seconds)
-            hub = killed(hub, tmp_path / f"{number}.db", clock)
+            hub = hub_after_kill(hub, tmp_path / f"{number}.db", clock)
             hosts.append(hub)
             events = hub.subscribe()
             await hub.resume_session(session, bot(shop, T("done")), SessionConfig(registry, by="zoe"))

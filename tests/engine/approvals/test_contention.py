@@ -48,7 +48,7 @@ async def one_question(hub: Hub) -> ApprovalState:
     return request
 
 
-async def heard(events: Subscription, *kinds: type[EventBody]) -> None:
+async def wait_for_events(events: Subscription, *kinds: type[EventBody]) -> None:
     """Wait until there was an event of each of `kinds`, in any order."""
     left = set(kinds)
     async with asyncio.timeout(10):
@@ -275,7 +275,7 @@ class TestSubagents:
         events = hub.subscribe()
         agent = Agent(boss, name="boss", tools=[helper("one"), helper("two")])
         session = await begin(hub, agent, RULES)
-        await heard(events, ApprovalRequested, CallWaits)
+        await wait_for_events(events, ApprovalRequested, CallWaits)
         request = await one_question(hub)
         states = {s.id: s for s in await hub.sessions() if s.parent == session}
         [waits] = [s for s in states if s != request.via]

@@ -57,7 +57,7 @@ async def asked(
         await hub.close()
 
 
-async def burn(hub: Hub) -> None:
+async def end_fuse(hub: Hub) -> None:
     """End the fuse of the only request now, as its timer would."""
     questions = hub._live.hosted("robin-1").questions
     [waiting] = questions.table.open.values()
@@ -65,13 +65,13 @@ async def burn(hub: Hub) -> None:
     await questions.fuses.release(waiting, waiting.fuse)
 
 
-async def fused(hub: Hub, request: ApprovalState, by: str = "maria") -> None:
+async def approve_with_fuse(hub: Hub, request: ApprovalState, by: str = "maria") -> None:
     outcome = await hub.decide(request.id, approved=True, by=by, digest=request.digest)
     assert outcome.ok, outcome.message
     assert outcome.message.endswith("unless taken back")
 
 
-def happened(hub: Hub) -> list[str]:
+def headlines(hub: Hub) -> list[str]:
     return [headline(event) for event in events(hub.database)]
 
 
@@ -79,7 +79,7 @@ class TestRelease:
     async def test_call_follows_after_the_fuse(self, tmp_path: Path) -> None:
         """The approval is recorded at once; the decision and the call follow after the fuse."""
         async with asked(tmp_path, fuse=0.05) as (hub, request, call):
-            await fused(hub, request)
+            await approve_with_fuse(hub, request)
             assert (await call).approved_by == ("maria",)
             kinds = [
                 type(event.body)
@@ -92,7 +92,7 @@ class TestRelease:
     async def test_burning_fuse_shows_approver_and_time(self, tmp_path: Path) -> None:
         """While the fuse burns, the call does not run and a second approval is refused."""
         async with asked(tmp_path) as (hub, request, call):
-            await fused(hub, request)
+            await approve_with_fuse(hub, request)
             [waits] = await hub.approvals()
             assert waits.fuse is not None
             assert waits.fuse.by == "maria"
@@ -101,7 +101,7 @@ class TestRelease:
             assert not second.ok
             assert "maria has approved it already" in second.message
             assert (call.done(), recorded(hub.database, CallDecided)) == (False, [])
-            await burn(hub)
+            await end_fuse(hub)
             assert (await call).outcome == "allow"
 
     @pytest.mark.variants
@@ -118,7 +118,7 @@ class TestRelease:
     ) -> None:
         """A refused release is retried, except on a server that has ended; that logs no traceback."""
         async with asked(tmp_path) as (hub, request, call):
-            await fused(hub, request)
+            await approve_with_fuse(hub, request)
             questions = hub._live.hosted("robin-1").questions
             [waiting] = questions.table.open.values()
             assert waiting.fuse is not None
@@ -129,7 +129,7 @@ class TestRelease:
 
             with monkeypatch.context() as journal:
                 journal.setattr(hub._journal, "submit", refuse)
-                await burn(hub)
+                await end_fuse(hub)
             assert (waiting.fuse.timer is not before) is again
             assert any(each.levelname == "ERROR" for each in caplog.records) is again
             assert not any(each.exc_info for each in caplog.records)
@@ -153,8 +153,8 @@ class TestRelease:
             assert "one more person" in first.message
             [waits] = await hub.approvals()
             assert waits.fuse is None
-            await fused(hub, request, "ben")
-            await burn(hub)
+            await approve_with_fuse(hub, request, "ben")
+            await end_fuse(hub)
             assert (await call).approved_by == ("maria", "ben")
             await check_fold(hub)
 
@@ -168,7 +168,7 @@ class TestRelease:
             [waits] = await hub.approvals()
             assert waits.fuse is not None
             assert waits.fuse.edited
-            await burn(hub)
+            await end_fuse(hub)
             answer = await call
             assert (answer.input, answer.edited) == ({"env": "lab"}, True)
 
@@ -177,7 +177,7 @@ class TestTakenBack:
     async def test_request_is_open_again(self, tmp_path: Path) -> None:
         """The request is open again and names who took it back; a new approval starts a new fuse."""
         async with asked(tmp_path) as (hub, request, call):
-            await fused(hub, request)
+            await approve_with_fuse(hub, request)
             outcome = await hub.take_back(request.id, by="ben")
             assert outcome.ok
             assert outcome.message == "deploy: ben took back the approval of maria"
@@ -186,8 +186,8 @@ class TestTakenBack:
             assert [each.by for each in recorded(hub.database, ApprovalTakenBack)] == ["ben"]
             assert not call.done()
             await check_fold(hub)
-            await fused(hub, request, "ben")
-            await burn(hub)
+            await approve_with_fuse(hub, request, "ben")
+            await end_fuse(hub)
             assert (await call).approved_by == ("ben",)
             await check_fold(hub)
 
@@ -195,7 +195,7 @@ class TestTakenBack:
         """Taking back voids the approvals of all approvers."""
         async with asked(tmp_path, TWO) as (hub, request, call):
             await hub.decide(request.id, approved=True, by="maria", digest=request.digest)
-            await fused(hub, request, "ben")
+            await approve_with_fuse(hub, request, "ben")
             assert (await hub.take_back(request.id, by="maria")).ok
             [waits] = await hub.approvals()
             assert (waits.given, call.done()) == ((), False)
@@ -207,9 +207,9 @@ class TestTakenBack:
         """An open or decided request cannot be taken back; without a name none can."""
         async with asked(tmp_path) as (hub, request, call):
             assert not (await hub.take_back(request.id, by="ben")).ok
-            await fused(hub, request)
+            await approve_with_fuse(hub, request)
             assert not (await hub.take_back(request.id, by=" ")).ok
-            await burn(hub)
+            await end_fuse(hub)
             late = await hub.take_back(request.id, by="ben")
             assert (late.ok, late.message) == (False, "Already approved by maria")
             assert (await call).outcome == "allow"
@@ -217,7 +217,7 @@ class TestTakenBack:
     async def test_denial_blocks_the_call(self, tmp_path: Path) -> None:
         """A denial while the fuse burns blocks the call."""
         async with asked(tmp_path) as (hub, request, call):
-            await fused(hub, request)
+            await approve_with_fuse(hub, request)
             denied = await hub.decide(
                 request.id, approved=False, by="ben", reason="no", digest=request.digest
             )
@@ -230,7 +230,7 @@ class TestMovedWorld:
     async def test_switched_rule_voids_the_approval(self, tmp_path: Path) -> None:
         """Switching a rule while the fuse burns voids the approval, and the call gets a new request."""
         async with asked(tmp_path, f"{HIGH}\nblock rm") as (hub, request, call):
-            await fused(hub, request)
+            await approve_with_fuse(hub, request)
             heard = hub.subscribe()
             assert (await hub.toggle_net("robin-1", "block-rm", False, by="ben", reason="x")).ok
             await until(heard, ApprovalRequested)
@@ -253,7 +253,7 @@ class TestMovedWorld:
             assert outcome.ok, outcome.message
             hub.know_operators(Operators((Operator("maria"), Operator("ada", groups=("security",)))))
             heard = hub.subscribe()
-            await burn(hub)
+            await end_fuse(hub)
             await until(heard, ApprovalRequested)
             [withdrawn] = recorded(hub.database, ApprovalWithdrawn)
             assert "The approval of maria no longer counts, maria is not in security" in withdrawn.reason
@@ -265,7 +265,7 @@ class TestMovedWorld:
         """An approval in time counts even if the deadline passes during the fuse."""
         rules = "require human-approval before deploy within 1s risk high"
         async with asked(tmp_path, rules) as (hub, request, call):
-            await fused(hub, request)
+            await approve_with_fuse(hub, request)
             assert request.expires is not None
             left = (request.expires - hub._journal.clock()).total_seconds()
             await asyncio.sleep(max(0.0, left) + 0.05)
@@ -279,9 +279,9 @@ class TestMovedWorld:
     async def test_freeze_prevents_the_release(self, tmp_path: Path) -> None:
         """A fuse that ends during a freeze releases nothing, and the approval can still be taken back."""
         async with asked(tmp_path) as (hub, request, call):
-            await fused(hub, request)
+            await approve_with_fuse(hub, request)
             await hub.freeze(by="ben")
-            burning = asyncio.ensure_future(burn(hub))
+            burning = asyncio.ensure_future(end_fuse(hub))
             await hub.record_message("robin-1", "assistant", "still here")
             assert recorded(hub.database, ApprovalDecided) == []
             assert (await hub.take_back(request.id, by="ben")).ok
@@ -292,10 +292,10 @@ class TestMovedWorld:
     async def test_freeze_at_end_of_fuse_prevents_the_release(self, tmp_path: Path) -> None:
         """A freeze while the end of the fuse waits for another action prevents the release."""
         async with asked(tmp_path) as (hub, request, call):
-            await fused(hub, request)
+            await approve_with_fuse(hub, request)
             said = asyncio.ensure_future(hub.comment(request.id, "is this right?", by="ada"))
             await asyncio.sleep(0)
-            burning = asyncio.ensure_future(burn(hub))
+            burning = asyncio.ensure_future(end_fuse(hub))
             await asyncio.sleep(0)
             assert (await hub.freeze(by="ben")).ok
             await said
@@ -325,7 +325,7 @@ class TestMovedWorld:
             )
             assert outcome.ok, outcome.message
             rights.remove("administer")
-            await burn(hub)
+            await end_fuse(hub)
             [withdrawn] = recorded(hub.database, ApprovalWithdrawn)
             assert "the token of maria may not 'administer' any more" in withdrawn.reason
             assert recorded(hub.database, GrantGiven) == []

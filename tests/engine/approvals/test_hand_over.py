@@ -126,7 +126,7 @@ class TestClaim:
             )
             assert edited.ok, edited.message
             await renewed.wait()
-            assert await holder(hub) is None
+            assert await claim_holder(hub) is None
             assert len(recorded(hub.database, ApprovalClaimed)) == 1
             await check_fold(hub)
 
@@ -149,13 +149,13 @@ class TestClaimsAtOnce:
         """Giving up an expired claim does not end another operator's simultaneous claim."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             await hub.claim(request.id, by="maria")
-            overdue(hub, monkeypatch)
+            let_claim_expire(hub, monkeypatch)
             taken, given_up = await asyncio.gather(
                 hub.claim(request.id, by="ben"), hub.unclaim(request.id, by="maria")
             )
             assert (taken.ok, given_up.ok) == (True, False)
             assert given_up.message == "maria does not have this"
-            assert await holder(hub) == "ben"
+            assert await claim_holder(hub) == "ben"
             await check_fold(hub)
 
     async def test_end_of_console_keeps_the_next_claim(
@@ -164,13 +164,13 @@ class TestClaimsAtOnce:
         """The end of a console does not end a claim that was just made from another console."""
         async with asked(tmp_path, ASKS) as (hub, request, _):
             await hub.claim(request.id, by="maria", console="one")
-            overdue(hub, monkeypatch)
+            let_claim_expire(hub, monkeypatch)
             await asyncio.gather(
                 hub.comment(request.id, "look at the host", by="ada"),
                 hub.claim(request.id, by="ben", console="two"),
                 hub.console_gone("one"),
             )
-            assert await holder(hub) == "ben"
+            assert await claim_holder(hub) == "ben"
             await check_fold(hub)
 
     async def test_timer_of_expired_claim_keeps_the_next(
@@ -193,7 +193,7 @@ class TestClaimsAtOnce:
                 await rung
             assert (await taken).ok
             await hub.comment(request.id, "mine", by="ben")
-            assert await holder(hub) == "ben"
+            assert await claim_holder(hub) == "ben"
             await check_fold(hub)
 
     async def test_journal_refuses_the_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -207,16 +207,16 @@ class TestClaimsAtOnce:
             monkeypatch.setattr(hub._live.hosted("robin-1").questions.table, "note", refuse)
             given_up = await hub.unclaim(request.id, by="maria")
             assert (given_up.ok, "the disk is full" in given_up.message) == (False, True)
-            assert await holder(hub) == "maria"
+            assert await claim_holder(hub) == "maria"
 
 
-def overdue(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+def let_claim_expire(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
     """Move the clock past the end of a claim without firing its timer, as after sleep."""
     later = utc_now() + timedelta(seconds=claims.CLAIM + 1)
     monkeypatch.setattr(hub._live.hosted("robin-1").questions.table, "clock", lambda: later)
 
 
-async def holder(hub: Hub) -> str | None:
+async def claim_holder(hub: Hub) -> str | None:
     """Return the operator who has claimed the only request."""
     [shown] = await hub.approvals()
     return None if shown.claim is None else shown.claim.by

@@ -38,7 +38,7 @@ LONG = 3600.0
 
 
 @asynccontextmanager
-async def left(
+async def hub_with_late_request(
     folder: Path, rules: str = PLAIN, late: float = LONG, **policy: float
 ) -> AsyncGenerator[tuple[Hub, ApprovalState]]:
     """A hub with the request of a deploy `d1` whose client has given up."""
@@ -57,15 +57,15 @@ async def left(
         await hub.close()
 
 
-def again(hub: Hub, call_id: str = "d2", **other: str) -> asyncio.Future[CallAnswer]:
+def repeat_call(hub: Hub, call_id: str = "d2", **other: str) -> asyncio.Future[CallAnswer]:
     """Make the same call under another id."""
     return hub.submit_call("robin-1", call_id, "deploy", PROD, **other)
 
 
-async def rejoined(hub: Hub, call_id: str = "d2") -> asyncio.Future[CallAnswer]:
+async def repeat_call_until_recorded(hub: Hub, call_id: str = "d2") -> asyncio.Future[CallAnswer]:
     """Make the same call again; return it when the repetition is in the record."""
     heard = hub.subscribe()
-    waits = again(hub, call_id)
+    waits = repeat_call(hub, call_id)
     await until(heard, CallRepeated)
     heard.close()
     return waits
@@ -83,7 +83,7 @@ def set_clock(hub: Hub, now: datetime) -> None:
     hub._journal._clock = hosted.questions.table.clock = lambda: now
 
 
-async def settled(hub: Hub) -> None:
+async def wait_until_recorded(hub: Hub) -> None:
     """Return when everything submitted earlier is in the record."""
     await hub.record_message("robin-1", "assistant", "still here")
 
@@ -91,7 +91,7 @@ async def settled(hub: Hub) -> None:
 class TestStaysOpen:
     async def test_request_stays_in_queue_as_late(self, tmp_path: Path) -> None:
         """G-102: the request stays in the queue; both it and the record say that it is late."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             assert request.late is not None
             [body] = recorded(hub.database, CallLate)
             assert (body.call_id, body.until) == ("d1", request.late)
@@ -101,7 +101,7 @@ class TestStaysOpen:
 
     async def test_withdrawn_if_late_answers_are_off(self, tmp_path: Path) -> None:
         """If late answers are off, giving up withdraws the request. A withdrawal always does."""
-        async with left(tmp_path) as (hub, _):
+        async with hub_with_late_request(tmp_path) as (hub, _):
             hub._live.hosted("robin-1").questions.table.policy = ApprovalPolicy()
             heard = hub.subscribe()
             waits = hub.submit_call("robin-1", "x1", "deploy", {"env": "lab"})
@@ -115,39 +115,39 @@ class TestStaysOpen:
 
     async def test_giving_up_again_keeps_the_deadline(self, tmp_path: Path) -> None:
         """A client that gives up repeatedly gets the same deadline, and no further event is recorded."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             for _ in range(3):
                 assert await hub.give_up_call("robin-1", "d1", "still nobody") == request.late
             assert len(recorded(hub.database, CallLate)) == 1
 
     async def test_giving_up_after_the_deadline_withdraws(self, tmp_path: Path) -> None:
         """Giving up again after the late deadline withdraws the request."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             set_clock(hub, request.late)
             assert await hub.give_up_call("robin-1", "d1", "still nobody") is None
             assert await hub.approvals() == []
 
     async def test_late_request_not_repeated_in_time_is_withdrawn(self, tmp_path: Path) -> None:
         """A late request that is not repeated in time is withdrawn with a reason, even if approved."""
-        async with left(tmp_path, late=0.2) as (hub, request):
+        async with hub_with_late_request(tmp_path, late=0.2) as (hub, request):
             heard = hub.subscribe()
             await approve(hub, request)
             body = (await until(heard, ApprovalWithdrawn)).body
             assert "the agent did not make the call again by" in body.reason
-            await settled(hub)
+            await wait_until_recorded(hub)
             assert recorded(hub.database, CallDecided) == []
             await check_fold(hub)
-            waits = again(hub)
+            waits = repeat_call(hub)
             await until(heard, ApprovalRequested)
             waits.cancel()
 
     @pytest.mark.slow
     async def test_rules_deadline_applies_to_late_request(self, tmp_path: Path) -> None:
         """The rule's deadline also applies to a late request; a repeated call is requested again."""
-        async with left(tmp_path, f"{PLAIN} within 1s") as (hub, _):
+        async with hub_with_late_request(tmp_path, f"{PLAIN} within 1s") as (hub, _):
             heard = hub.subscribe()
             await until(heard, CallDecided)
-            waits = again(hub)
+            waits = repeat_call(hub)
             await until(heard, ApprovalRequested)
             assert not waits.done()
             waits.cancel()
@@ -157,9 +157,9 @@ class TestStaysOpen:
 class TestMadeAgain:
     async def test_waits_for_the_same_request(self, tmp_path: Path) -> None:
         """A repeated call waits for the existing request instead of opening a second one."""
-        async with left(tmp_path) as (hub, request):
-            waits = await rejoined(hub)
-            await settled(hub)
+        async with hub_with_late_request(tmp_path) as (hub, request):
+            waits = await repeat_call_until_recorded(hub)
+            await wait_until_recorded(hub)
             [stands] = await hub.approvals()
             assert (stands.id, stands.late, waits.done()) == (request.id, None, False)
             await approve(hub, request)
@@ -172,19 +172,19 @@ class TestMadeAgain:
 
     async def test_approval_is_held_for_the_repeated_call(self, tmp_path: Path) -> None:
         """G-103: an approval of a late request is held for the repeated call and allows it once."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             assert "it runs once the agent makes the call again" in await approve(hub, request)
             [held] = await hub.approvals()
             assert (held.fuse and held.fuse.by, held.late) == ("maria", request.late)
             [fused] = recorded(hub.database, ApprovalFused)
             assert fused.held == request.late
-            await settled(hub)
+            await wait_until_recorded(hub)
             assert recorded(hub.database, CallDecided) == []
-            answer = await again(hub)
+            answer = await repeat_call(hub)
             assert (answer.outcome, answer.approved_by) == ("allow", ("maria",))
             assert await hub.approvals() == []
             heard = hub.subscribe()
-            second = again(hub, "d3")
+            second = repeat_call(hub, "d3")
             await until(heard, ApprovalRequested)
             assert not second.done()
             second.cancel()
@@ -192,10 +192,10 @@ class TestMadeAgain:
 
     async def test_only_one_of_two_repeated_calls_passes(self, tmp_path: Path) -> None:
         """G-103: of two repeated calls at once, one takes the answer; the other needs an approval."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             await approve(hub, request)
             heard = hub.subscribe()
-            one, other = again(hub, "d2"), again(hub, "d3")
+            one, other = repeat_call(hub, "d2"), repeat_call(hub, "d3")
             assert (await one).outcome == "allow"
             await until(heard, ApprovalRequested)
             assert not other.done()
@@ -206,21 +206,21 @@ class TestMadeAgain:
 
     async def test_repeated_under_the_same_id(self, tmp_path: Path) -> None:
         """A client that repeats the call under the same id also gets the answer."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             await approve(hub, request)
-            assert (await again(hub, "d1")).outcome == "allow"
+            assert (await repeat_call(hub, "d1")).outcome == "allow"
             await check_fold(hub)
 
     async def test_first_id_is_a_separate_call_afterwards(self, tmp_path: Path) -> None:
         """G-103: once the call is repeated under another id, the first id is a separate call."""
-        async with left(tmp_path) as (hub, request):
-            waits = await rejoined(hub)
+        async with hub_with_late_request(tmp_path) as (hub, request):
+            waits = await repeat_call_until_recorded(hub)
             heard = hub.subscribe()
-            first = again(hub, "d1")
+            first = repeat_call(hub, "d1")
             await until(heard, ApprovalRequested)
             await approve(hub, request)
             assert (await waits).outcome == "allow"
-            await settled(hub)
+            await wait_until_recorded(hub)
             assert not first.done()
             [asked] = await hub.approvals()
             await hub.result("robin-1", "d2", output="ok", is_error=False)
@@ -232,14 +232,14 @@ class TestMadeAgain:
 
     async def test_first_id_needs_new_approval_after_restart(self, tmp_path: Path) -> None:
         """The answer was used under another id; after a restart, the first id requires a new approval."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             await approve(hub, request)
-            assert (await again(hub)).outcome == "allow"
+            assert (await repeat_call(hub)).outcome == "allow"
         hub = Hub.open(tmp_path / "hub.db", policy=ApprovalPolicy(late=LONG))
         await resumed(hub, rules=PLAIN)
-        assert (await again(hub)).repeated
+        assert (await repeat_call(hub)).repeated
         heard = hub.subscribe()
-        first = again(hub, "d1")
+        first = repeat_call(hub, "d1")
         await until(heard, ApprovalRequested)
         assert not first.done()
         first.cancel()
@@ -248,25 +248,25 @@ class TestMadeAgain:
 
     async def test_repeated_call_takes_the_approved_request(self, tmp_path: Path) -> None:
         """If the same call is late twice, a repeated call takes the approved request first."""
-        async with left(tmp_path) as (hub, _):
+        async with hub_with_late_request(tmp_path) as (hub, _):
             heard = hub.subscribe()
-            waiting = [await rejoined(hub), again(hub, "d3")]
+            waiting = [await repeat_call_until_recorded(hub), repeat_call(hub, "d3")]
             await until(heard, ApprovalRequested)
             for call_id, waits in zip(("d2", "d3"), waiting, strict=True):
                 waits.cancel()
                 assert await hub.give_up_call("robin-1", call_id, "nobody decided") is not None
             [second] = [each for each in await hub.approvals() if each.call_id == "d3"]
             await approve(hub, second)
-            assert (await again(hub, "d4")).outcome == "allow"
+            assert (await repeat_call(hub, "d4")).outcome == "allow"
             await check_fold(hub)
 
     async def test_same_id_after_the_deadline(self, tmp_path: Path) -> None:
         """If the deadline passed while the machine slept, the approval is void."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             await approve(hub, request)
             set_clock(hub, request.late)
             heard = hub.subscribe()
-            waits = again(hub, "d1")
+            waits = repeat_call(hub, "d1")
             await until(heard, ApprovalRequested)
             assert not waits.done()
             [gone] = recorded(hub.database, ApprovalWithdrawn)
@@ -276,11 +276,11 @@ class TestMadeAgain:
 
     async def test_subagent_cannot_use_the_parents_call_id(self, tmp_path: Path) -> None:
         """A subagent cannot repeat a call under the parent's call id."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             await approve(hub, request)
             with pytest.raises(CallIdUsed):
-                again(hub, "d1", subagent="a7")
-            assert (await again(hub)).outcome == "allow"
+                repeat_call(hub, "d1", subagent="a7")
+            assert (await repeat_call(hub)).outcome == "allow"
 
     @pytest.mark.parametrize(
         ("tool", "given", "subagent"),
@@ -295,14 +295,14 @@ class TestMadeAgain:
         self, tmp_path: Path, tool: str, given: dict[str, str], subagent: str
     ) -> None:
         """Another input, tool or subagent requires its own approval; the held approval remains."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             await approve(hub, request)
             heard = hub.subscribe()
             other = hub.submit_call("robin-1", "x1", tool, given, subagent)
             await until(heard, ApprovalRequested)
             assert not other.done()
             other.cancel()
-            assert (await again(hub)).outcome == "allow"
+            assert (await repeat_call(hub)).outcome == "allow"
 
     async def test_same_call_in_another_session(self, tmp_path: Path) -> None:
         """The same call in another session requires its own approval."""
@@ -311,7 +311,7 @@ class TestMadeAgain:
 
         from ..support.external_agent import AGENT
 
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             await approve(hub, request)
             config = SessionConfig(compile_rules(PLAIN).registry, by="ada")
             await hub.open_external(AGENT, config, session_id="robin-2")
@@ -323,74 +323,74 @@ class TestMadeAgain:
 
     async def test_giving_up_twice_leaves_same_request_open(self, tmp_path: Path) -> None:
         """A client that gives up a second time leaves the same request open again."""
-        async with left(tmp_path) as (hub, request):
-            (await rejoined(hub)).cancel()
+        async with hub_with_late_request(tmp_path) as (hub, request):
+            (await repeat_call_until_recorded(hub)).cancel()
             assert await hub.give_up_call("robin-1", "d2", "nobody decided") is not None
             await approve(hub, request)
-            assert (await again(hub, "d3")).outcome == "allow"
+            assert (await repeat_call(hub, "d3")).outcome == "allow"
             assert len(recorded(hub.database, ApprovalRequested)) == 1
             await check_fold(hub)
 
     async def test_edited_input_runs(self, tmp_path: Path) -> None:
         """The agent repeats the call with its original input, and the edited input runs."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             await approve(hub, request, input={"env": "lab"})
-            answer = await again(hub)
+            answer = await repeat_call(hub)
             assert (answer.input, answer.edited) == ({"env": "lab"}, True)
             await check_fold(hub)
 
     async def test_grant_takes_effect_with_the_repeated_call(self, tmp_path: Path) -> None:
         """A grant given with a held approval takes effect when the call is made again."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             terms = GrantTerms(scope="input", uses=2)
             await approve(hub, request, grant=terms, reason="a release night")
             assert (await hub.session("robin-1")).grants == {}
-            assert (await again(hub)).outcome == "allow"
-            assert (await again(hub, "d3")).outcome == "allow"
+            assert (await repeat_call(hub)).outcome == "allow"
+            assert (await repeat_call(hub, "d3")).outcome == "allow"
             await check_fold(hub)
 
 
 class TestDenied:
     async def test_next_identical_call_is_refused_once(self, tmp_path: Path) -> None:
         """G-104: the next identical call is refused with the reason; the one after is requested."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             outcome = await hub.decide(
                 request.id, approved=False, by="ben", reason="not on a Friday", digest=request.digest
             )
             assert outcome.ok
-            await settled(hub)
-            answer = await again(hub)
+            await wait_until_recorded(hub)
+            answer = await repeat_call(hub)
             assert answer.outcome == "block"
             assert "not on a Friday" in (answer.reason or "")
             heard = hub.subscribe()
-            second = again(hub, "d3")
+            second = repeat_call(hub, "d3")
             await until(heard, ApprovalRequested)
             second.cancel()
             await check_fold(hub)
 
     async def test_denial_ends_a_held_approval(self, tmp_path: Path) -> None:
         """A denial ends an approval that is held."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             await approve(hub, request)
             denied = await hub.decide(
                 request.id, approved=False, by="ben", reason="no", digest=request.digest
             )
             assert denied.ok
-            await settled(hub)
-            assert (await again(hub)).outcome == "block"
+            await wait_until_recorded(hub)
+            assert (await repeat_call(hub)).outcome == "block"
 
     async def test_survives_a_restart(self, tmp_path: Path) -> None:
         """After a restart, the recorded denial still refuses the repeated call once."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             await hub.decide(
                 request.id, approved=False, by="ben", reason="no disk", digest=request.digest
             )
-            await settled(hub)
+            await wait_until_recorded(hub)
         hub = Hub.open(tmp_path / "hub.db", policy=ApprovalPolicy(late=LONG))
         await resumed(hub, rules=PLAIN)
-        assert "no disk" in ((await again(hub)).reason or "")
+        assert "no disk" in ((await repeat_call(hub)).reason or "")
         heard = hub.subscribe()
-        second = again(hub, "d3")
+        second = repeat_call(hub, "d3")
         await until(heard, ApprovalRequested)
         second.cancel()
         await check_fold(hub)
@@ -400,10 +400,13 @@ class TestDenied:
 class TestGuards:
     async def test_one_of_two_approvals_is_not_held(self, tmp_path: Path) -> None:
         """If two approvers are required, a single approval is not held."""
-        async with left(tmp_path, "require 2 human-approvals before deploy") as (hub, request):
+        async with hub_with_late_request(tmp_path, "require 2 human-approvals before deploy") as (
+            hub,
+            request,
+        ):
             assert "one more person" in await approve(hub, request)
-            waits = await rejoined(hub)
-            await settled(hub)
+            waits = await repeat_call_until_recorded(hub)
+            await wait_until_recorded(hub)
             assert not waits.done()
             await approve(hub, request, "ben")
             assert (await waits).approved_by == ("maria", "ben")
@@ -411,36 +414,39 @@ class TestGuards:
 
     async def test_approvals_without_waiting_client_are_held(self, tmp_path: Path) -> None:
         """Both approvals are given while no client waits, and the result is held."""
-        async with left(tmp_path, "require 2 human-approvals before deploy") as (hub, request):
+        async with hub_with_late_request(tmp_path, "require 2 human-approvals before deploy") as (
+            hub,
+            request,
+        ):
             await approve(hub, request)
             assert "makes the call again" in await approve(hub, request, "ben")
-            assert (await again(hub)).approved_by == ("maria", "ben")
+            assert (await repeat_call(hub)).approved_by == ("maria", "ben")
             await check_fold(hub)
 
     async def test_held_approval_can_be_taken_back(self, tmp_path: Path) -> None:
         """A held approval can be taken back; the request stays open with the same late deadline."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             await approve(hub, request)
             assert (await hub.take_back(request.id, by="ben")).ok
             [stands] = await hub.approvals()
             assert (stands.fuse, stands.taken_back, stands.late) == (None, "ben", request.late)
-            waits = await rejoined(hub)
-            await settled(hub)
+            waits = await repeat_call_until_recorded(hub)
+            await wait_until_recorded(hub)
             assert not waits.done()
             waits.cancel()
             await check_fold(hub)
 
     async def test_switched_rule_voids_the_held_approval(self, tmp_path: Path) -> None:
         """A switched rule voids the held approval; the request is renewed and stays late."""
-        async with left(tmp_path, f"{PLAIN}\nblock rm") as (hub, request):
+        async with hub_with_late_request(tmp_path, f"{PLAIN}\nblock rm") as (hub, request):
             await approve(hub, request)
             heard = hub.subscribe()
             assert (await hub.toggle_net("robin-1", "block-rm", False, by="ben", reason="x")).ok
             await until(heard, ApprovalRequested)
             [anew] = await hub.approvals()
             assert (anew.id != request.id, anew.fuse, anew.late) == (True, None, request.late)
-            waits = await rejoined(hub)
-            await settled(hub)
+            waits = await repeat_call_until_recorded(hub)
+            await wait_until_recorded(hub)
             assert not waits.done()
             waits.cancel()
             await check_fold(hub)
@@ -448,43 +454,43 @@ class TestGuards:
     async def test_net_that_blocks_precedes_the_approval(self, tmp_path: Path) -> None:
         """A net that blocks the call when it is made again takes precedence over the approval."""
         rules = f"{PLAIN}\nblock deploy after rm"
-        async with left(tmp_path, rules) as (hub, request):
+        async with hub_with_late_request(tmp_path, rules) as (hub, request):
             await approve(hub, request)
             assert (await hub.call("robin-1", "r1", "rm", {})).outcome == "allow"
-            answer = await again(hub)
+            answer = await repeat_call(hub)
             assert answer.outcome == "block"
             assert "maria" not in answer.approved_by
             await check_fold(hub)
 
     async def test_repeated_call_waits_during_a_freeze(self, tmp_path: Path) -> None:
         """A repeated call waits while all agents are frozen, even if it is approved."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             await approve(hub, request)
             await hub.freeze(by="ben")
-            waits = await rejoined(hub)
-            await settled(hub)
+            waits = await repeat_call_until_recorded(hub)
+            await wait_until_recorded(hub)
             assert (waits.done(), recorded(hub.database, ApprovalDecided)) == (False, [])
             await hub.lift_freeze(by="ben", reason="looked at")
             assert (await waits).outcome == "allow"
 
     async def test_repeated_call_does_not_shorten_the_fuse(self, tmp_path: Path) -> None:
         """Repeating the call does not release a high-risk approval before its fuse has burned down."""
-        async with left(tmp_path, f"{PLAIN} risk high", fuse=LONG) as (hub, request):
+        async with hub_with_late_request(tmp_path, f"{PLAIN} risk high", fuse=LONG) as (hub, request):
             await approve(hub, request)
-            waits = await rejoined(hub)
-            await settled(hub)
+            waits = await repeat_call_until_recorded(hub)
+            await wait_until_recorded(hub)
             assert not waits.done()
             assert (await hub.take_back(request.id, by="ben")).ok
             waits.cancel()
 
     async def test_stopped_agent_withdraws_late_requests(self, tmp_path: Path) -> None:
         """Stopping the agent withdraws its late requests, so nothing runs later."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             await approve(hub, request)
             await hub.abort("robin-1", by="ben")
             assert await hub.approvals() == []
             heard = hub.subscribe()
-            waits = again(hub)
+            waits = repeat_call(hub)
             await until(heard, ApprovalRequested)
             waits.cancel()
             await check_fold(hub)
@@ -493,7 +499,7 @@ class TestGuards:
 class TestFailures:
     async def test_failed_record_keeps_the_approval_held(self, tmp_path: Path) -> None:
         """If the record of the repeated call fails, the call fails and the approval stays held."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             await approve(hub, request)
             late = hub._live.hosted("robin-1").questions.late
             rejoin = late.rejoin
@@ -503,11 +509,11 @@ class TestFailures:
 
             late.rejoin = fails
             with pytest.raises(JournalError):
-                await again(hub)
+                await repeat_call(hub)
             late.rejoin = rejoin
             [held] = await hub.approvals()
             assert held.fuse is not None
-            assert (await again(hub)).outcome == "allow"
+            assert (await repeat_call(hub)).outcome == "allow"
             await check_fold(hub)
 
     @pytest.mark.slow
@@ -547,7 +553,7 @@ class TestRoom:
 
     async def test_oldest_late_request_is_withdrawn(self, tmp_path: Path) -> None:
         """At the limit the oldest late request is withdrawn, and the new call gets a request."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             assert request.late is not None
             opener = hub._live.hosted("robin-1").bounded_by
             assert opener is not None
@@ -569,17 +575,17 @@ class TestRoom:
 
     async def test_held_approval_is_not_withdrawn(self, tmp_path: Path) -> None:
         """A held approval is not withdrawn; the call beyond the limit is blocked."""
-        async with left(tmp_path) as (hub, request):
+        async with hub_with_late_request(tmp_path) as (hub, request):
             await approve(hub, request)
             hub.bound_requests(1)
             refused = await hub.submit_call("robin-1", "x1", "deploy", {"env": "lab"})
             assert "are open already" in (refused.reason or "")
             assert recorded(hub.database, ApprovalWithdrawn) == []
-            assert (await again(hub)).outcome == "allow"
+            assert (await repeat_call(hub)).outcome == "allow"
 
     async def test_partly_approved_request_is_not_withdrawn(self, tmp_path: Path) -> None:
         """A late request with one of two approvals is not withdrawn either."""
-        async with left(tmp_path, f"{PLAIN} by 2") as (hub, request):
+        async with hub_with_late_request(tmp_path, f"{PLAIN} by 2") as (hub, request):
             await approve(hub, request)
             hub.bound_requests(1)
             refused = await hub.submit_call("robin-1", "x1", "deploy", {"env": "lab"})

@@ -56,7 +56,7 @@ async def hub(tmp_path: Path, clock: Clock) -> AsyncIterator[Hub]:
     await hub.close()
 
 
-async def asked(hub: Hub, shop: Shop, rules: str = HEAD) -> tuple[str, ApprovalState]:
+async def session_with_request(hub: Hub, shop: Shop, rules: str = HEAD) -> tuple[str, ApprovalState]:
     """A session whose deploy waits for an approval, and its request."""
     events = hub.subscribe()
     agent = bot(shop, C(deploy={"env": "prod"}), T("done"))
@@ -68,7 +68,7 @@ async def asked(hub: Hub, shop: Shop, rules: str = HEAD) -> tuple[str, ApprovalS
     return session, request
 
 
-async def challenged(hub: Hub, request: ApprovalState, by: str, origin: str = PAGE) -> KeyRequest:
+async def request_challenge(hub: Hub, request: ApprovalState, by: str, origin: str = PAGE) -> KeyRequest:
     return await hub.challenge_key(request.id, digest=request.digest, origin=origin, by=by)
 
 
@@ -78,7 +78,7 @@ async def approve(
     """Approve a request, signed by `device` if one is given."""
     answer = None
     if device is not None:
-        found = await challenged(hub, request, by, device.origin)
+        found = await request_challenge(hub, request, by, device.origin)
         assert found.ok, found.message
         answer = device.sign(found)
     return await hub.decide(
@@ -91,7 +91,7 @@ class TestApproval:
         """G-106: the decision records the proof, which is bound to the digest of the request."""
         shop, device = Shop(), Authenticator()
         credential = await enroll(hub, "maria", device)
-        session, request = await asked(hub, shop)
+        session, request = await session_with_request(hub, shop)
         events = hub.subscribe()
         outcome = await approve(hub, request, "maria", device)
         assert outcome.ok, outcome.message
@@ -106,7 +106,7 @@ class TestApproval:
     async def test_approval_without_proof_is_refused(self, hub: Hub) -> None:
         """G-105: an approval without a proof is refused with the address of the page to use."""
         hub.serve_keys(PAGE, None)
-        session, request = await asked(hub, Shop())
+        session, request = await session_with_request(hub, Shop())
         outcome = await approve(hub, request, "maria")
         assert not outcome.ok
         assert "Not approved: its rule asks for a passkey" in outcome.message
@@ -117,7 +117,7 @@ class TestApproval:
 
     async def test_refusal_without_address_names_the_setting(self, hub: Hub) -> None:
         """The refusal names the command and the setting."""
-        _, request = await asked(hub, Shop())
+        _, request = await session_with_request(hub, Shop())
         outcome = await approve(hub, request, "maria")
         assert "`interlock web`" in outcome.message
         assert "[gateway] page" in outcome.message
@@ -125,14 +125,14 @@ class TestApproval:
     async def test_operator_without_key_gets_no_challenge(self, hub: Hub) -> None:
         """The refusal says that the operator has enrolled no passkey."""
         await enroll(hub, "maria", Authenticator())
-        _, request = await asked(hub, Shop())
-        found = await challenged(hub, request, "ada")
+        _, request = await session_with_request(hub, Shop())
+        found = await request_challenge(hub, request, "ada")
         assert not found.ok
         assert "ada has enrolled no passkey" in found.message
 
     async def test_denial_requires_no_passkey(self, hub: Hub) -> None:
         """A denial requires no passkey."""
-        session, request = await asked(hub, Shop())
+        session, request = await session_with_request(hub, Shop())
         outcome = await hub.decide(request.id, approved=False, by="ada", digest=request.digest)
         assert outcome.ok
         [decided] = bodies(hub, session, ApprovalDecided)
@@ -143,8 +143,8 @@ class TestApproval:
         """A used challenge is refused, for its owner and for another operator."""
         device = Authenticator()
         await enroll(hub, "maria", device)
-        _, request = await asked(hub, Shop(), f"{HEAD} by 2")
-        answer = device.sign(await challenged(hub, request, "maria"))
+        _, request = await session_with_request(hub, Shop(), f"{HEAD} by 2")
+        answer = device.sign(await request_challenge(hub, request, "maria"))
         for by, said in (("ada", "used before"), ("maria", "used before")):
             outcome = await hub.decide(
                 request.id, approved=True, by=by, digest=request.digest, passkey=answer
@@ -156,8 +156,8 @@ class TestApproval:
         """A challenge is refused after five minutes."""
         device = Authenticator()
         await enroll(hub, "maria", device)
-        _, request = await asked(hub, Shop())
-        answer = device.sign(await challenged(hub, request, "maria"))
+        _, request = await session_with_request(hub, Shop())
+        answer = device.sign(await request_challenge(hub, request, "maria"))
         clock.advance(301)
         outcome = await hub.decide(
             request.id, approved=True, by="maria", digest=request.digest, passkey=answer
@@ -168,8 +168,8 @@ class TestApproval:
         """A proof is valid only for the request that was signed."""
         device = Authenticator()
         await enroll(hub, "maria", device)
-        _, one = await asked(hub, Shop())
-        answer = device.sign(await challenged(hub, one, "maria"))
+        _, one = await session_with_request(hub, Shop())
+        answer = device.sign(await request_challenge(hub, one, "maria"))
         _, _ = await self._second(hub)
         other = next(each for each in await hub.approvals() if each.id != one.id)
         outcome = await hub.decide(
@@ -199,8 +199,8 @@ class TestApproval:
         """A proof without user verification, or from another page, is refused."""
         device = Authenticator()
         await enroll(hub, "maria", device)
-        _, request = await asked(hub, Shop())
-        found = await challenged(hub, request, "maria")
+        _, request = await session_with_request(hub, Shop())
+        found = await request_challenge(hub, request, "maria")
         answer = replace(device, **change).sign(found)  # type: ignore[arg-type]
         outcome = await hub.decide(
             request.id, approved=True, by="maria", digest=request.digest, passkey=answer
@@ -213,7 +213,7 @@ class TestApproval:
         device = Authenticator()
         await enroll(hub, "maria", device)
         device.uses = 0
-        _, request = await asked(hub, Shop())
+        _, request = await session_with_request(hub, Shop())
         outcome = await approve(hub, request, "maria", device)
         assert "sign count" in outcome.message.lower()
 
@@ -222,8 +222,8 @@ class TestApproval:
         """Malformed client data is refused with a message."""
         device = Authenticator()
         await enroll(hub, "maria", device)
-        _, request = await asked(hub, Shop())
-        answer = device.sign(await challenged(hub, request, "maria"))
+        _, request = await session_with_request(hub, Shop())
+        answer = device.sign(await request_challenge(hub, request, "maria"))
         outcome = await hub.decide(
             request.id,
             approved=True,
@@ -239,8 +239,8 @@ class TestApproval:
         """An operator with too many open challenges loses only their own oldest ones."""
         device = Authenticator()
         await enroll(hub, "maria", device)
-        _, request = await asked(hub, Shop())
-        answer = device.sign(await challenged(hub, request, "maria"))
+        _, request = await session_with_request(hub, Shop())
+        answer = device.sign(await request_challenge(hub, request, "maria"))
         for _ in range(MOST_OPEN + 1):
             assert (await hub.begin_key(origin=PAGE, by="ada")).ok
         outcome = await hub.decide(
@@ -253,8 +253,8 @@ class TestApproval:
         maria, ada = Authenticator(), Authenticator()
         await enroll(hub, "maria", maria)
         stolen = await enroll(hub, "ada", ada)
-        _, request = await asked(hub, Shop())
-        answer = ada.sign(await challenged(hub, request, "maria"), stolen)
+        _, request = await session_with_request(hub, Shop())
+        answer = ada.sign(await request_challenge(hub, request, "maria"), stolen)
         outcome = await hub.decide(
             request.id, approved=True, by="maria", digest=request.digest, passkey=answer
         )
@@ -264,7 +264,7 @@ class TestApproval:
         """A rule with a passkey allows no grants, because later calls would need no key."""
         device = Authenticator()
         await enroll(hub, "maria", device)
-        _, request = await asked(hub, Shop())
+        _, request = await session_with_request(hub, Shop())
         assert not request.may_grant
         outcome = await approve(
             hub, request, "maria", device, reason="a night", grant=GrantTerms("names")
@@ -276,7 +276,7 @@ class TestApproval:
         """An edit opens a new request, which needs a signature of its own."""
         device = Authenticator()
         await enroll(hub, "maria", device)
-        session, request = await asked(hub, Shop())
+        session, request = await session_with_request(hub, Shop())
         outcome = await hub.decide(
             request.id, approved=True, by="maria", digest=request.digest, input={"env": "dev"}
         )
@@ -298,7 +298,7 @@ class TestSeveral:
         shop, maria, ada = Shop(), Authenticator(), Authenticator(counts=False)
         await enroll(hub, "maria", maria)
         await enroll(hub, "ada", ada)
-        session, request = await asked(hub, shop, f"{HEAD} by 2 of security not by author")
+        session, request = await session_with_request(hub, shop, f"{HEAD} by 2 of security not by author")
         assert (await approve(hub, request, "maria", maria)).ok
         assert not (await approve(hub, request, "ada")).ok
         events = hub.subscribe()
@@ -316,7 +316,7 @@ class TestSeveral:
         maria, ada = Authenticator(), Authenticator()
         credential = await enroll(hub, "maria", maria)
         await enroll(hub, "ada", ada)
-        _, request = await asked(hub, Shop(), f"{HEAD} by 2")
+        _, request = await session_with_request(hub, Shop(), f"{HEAD} by 2")
         assert (await approve(hub, request, "maria", maria)).ok
         assert (await hub.remove_key(credential, by="maria")).ok
         outcome = await approve(hub, request, "ada", ada)
@@ -334,7 +334,7 @@ class TestGivenUpName:
         await enroll(hub, "ada", ada)
         given_up: dict[str, datetime] = {}
         hub.know_tokens(lambda _token, _needed: True, None, given_up.get)
-        _, request = await asked(hub, Shop(), f"{HEAD} by 2")
+        _, request = await session_with_request(hub, Shop(), f"{HEAD} by 2")
         assert (await approve(hub, request, "maria", maria)).ok
         clock.advance(60)
         given_up["maria"] = clock()
@@ -344,7 +344,7 @@ class TestGivenUpName:
         assert "The approval of maria no longer counts, their passkey was removed" in outcome.message
         await until(events, ApprovalRequested)
         [request] = await hub.approvals()
-        found = await challenged(hub, request, "maria")
+        found = await request_challenge(hub, request, "maria")
         assert "maria has enrolled no passkey" in found.message
         left = KeyLog(tmp_path / "hub.db").read()
         assert [each.key.operator for each in left.in_force()] == ["ada"]
@@ -359,7 +359,7 @@ class TestGivenUpName:
         clock.advance(60)
         new = Authenticator()
         await enroll(hub, "maria", new)
-        _, request = await asked(hub, Shop())
+        _, request = await session_with_request(hub, Shop())
         assert (await approve(hub, request, "maria", new)).ok
 
     async def test_unreadable_token_file_suspends_keys(self, hub: Hub) -> None:
@@ -370,9 +370,9 @@ class TestGivenUpName:
         def unreadable(_name: str) -> datetime | None:
             raise ValueError("the file cannot be trusted")
 
-        _, request = await asked(hub, Shop())
+        _, request = await session_with_request(hub, Shop())
         hub.know_tokens(lambda _token, _needed: True, None, unreadable)
-        assert not (await challenged(hub, request, "maria")).ok
+        assert not (await request_challenge(hub, request, "maria")).ok
         hub.know_tokens(lambda _token, _needed: True, None, lambda _name: None)
         assert (await approve(hub, request, "maria", maria)).ok
 
@@ -384,7 +384,7 @@ class TestFuse:
         try:
             device, shop = Authenticator(), Shop()
             await enroll(hub, "maria", device)
-            session, request = await asked(hub, shop, f"{HEAD} risk high")
+            session, request = await session_with_request(hub, shop, f"{HEAD} risk high")
             events = hub.subscribe()
             assert (await approve(hub, request, "maria", device)).ok
             await until(events, CallResult)
@@ -403,7 +403,7 @@ class TestFuse:
         try:
             device, shop = Authenticator(), Shop()
             credential = await enroll(hub, "maria", device)
-            session, request = await asked(hub, shop, f"{HEAD} risk high")
+            session, request = await session_with_request(hub, shop, f"{HEAD} risk high")
             assert (await approve(hub, request, "maria", device)).ok
             other = KeyLog(path)
             other.remove(credential, "maria", clock(), other.read())
@@ -423,7 +423,7 @@ class TestFuse:
 class TestLoosening:
     async def test_operator_without_passkey_cannot_switch_off(self, hub: Hub) -> None:
         """G-105: a single operator without a passkey cannot switch off the net or the mode."""
-        session, _ = await asked(hub, Shop())
+        session, _ = await session_with_request(hub, Shop())
         for outcome in (
             await hub.toggle_net(session, "approve-before-deploy", False, by="ada", reason="now"),
             await hub.set_mode(session, "shadow", by="ada", reason="now"),
@@ -476,7 +476,7 @@ class TestEnrolment:
             ("phone", "code"),
             ("laptop", "key"),
         ]
-        _, request = await asked(hub, Shop())
+        _, request = await session_with_request(hub, Shop())
         assert (await approve(hub, request, "maria", laptop)).ok
         assert laptop.keys.keys() == {second}
 
@@ -540,7 +540,7 @@ class TestLog:
         device = Authenticator()
         first = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
         await enroll(first, "maria", device)
-        _, request = await asked(first, Shop())
+        _, request = await session_with_request(first, Shop())
         assert (await approve(first, request, "maria", device)).ok
         await first.close()
         again = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
@@ -588,7 +588,7 @@ class TestLog:
             log.lines.path, json.dumps({"step": "used", "before": head, "credential": "x", "uses": 1})
         )
         assert (await hub.remove_key(stolen, by="maria")).ok
-        _, request = await asked(hub, Shop())
+        _, request = await session_with_request(hub, Shop())
         assert (await approve(hub, request, "maria", phone)).ok
         await hub.close()
         found = log.read()

@@ -136,7 +136,7 @@ def agent(shop: Shop, *replies: object) -> Agent:
     return Agent(model, name="bot", tools=shop.tools())
 
 
-async def waiting(
+async def session_with_request(
     hub: Hub, shop: Shop, *, by: str = "mia", task_by: str = "mia", rules: str = TWO
 ) -> tuple[str, ApprovalState]:
     """A session that `by` opened and `task_by` gave a task, and the request of its deploy."""
@@ -158,7 +158,7 @@ async def refusal(hub: Hub, request: ApprovalState, by: str) -> str:
 class TestOtherPeople:
     async def test_opener_under_another_spelling_does_not_count(self, hub: Hub, shop: Shop) -> None:
         """The operator who opened the session does not count under another spelling of the name."""
-        session, request = await waiting(hub, shop)
+        session, request = await session_with_request(hub, shop)
         assert await refusal(hub, request, "MIA") == (
             "MIA started this session: 2 other people must approve"
         )
@@ -169,7 +169,7 @@ class TestOtherPeople:
 
     async def test_sender_of_the_task_does_not_count(self, hub: Hub, shop: Shop) -> None:
         """The operator who gave the session its task does not count either."""
-        _, request = await waiting(hub, shop, task_by="ben")
+        _, request = await session_with_request(hub, shop, task_by="ben")
         assert await refusal(hub, request, "ben") == (
             "ben gave the running turn its task: 2 other people must approve"
         )
@@ -205,7 +205,7 @@ class TestOtherPeople:
         self, hub: Hub, shop: Shop, tmp_path: Path
     ) -> None:
         """The operator who resumes a session is excluded, and so is the one who started it."""
-        session, _ = await waiting(hub, shop)
+        session, _ = await session_with_request(hub, shop)
         await hub.close_session(session, "mia")
         events = hub.subscribe()
         await hub.resume_session(
@@ -252,7 +252,7 @@ class Tokens:
 class TestTokens:
     async def test_revoked_before_the_last_approval(self, hub: Hub, shop: Shop) -> None:
         """If an approver's token is revoked before the last approval, all approvals are void."""
-        session, request = await waiting(hub, shop)
+        session, request = await session_with_request(hub, shop)
         tokens = Tokens("t-ada", "t-ben")
         assert (await hub.decide(request.id, approved=True, by="ada", credential=tokens.of("t-ada"))).ok
         tokens.tokens.discard("t-ada")
@@ -270,14 +270,14 @@ class TestTokens:
 
     async def test_revoked_token_is_refused(self, hub: Hub, shop: Shop) -> None:
         """An approval with a revoked token is refused."""
-        _, request = await waiting(hub, shop)
+        _, request = await session_with_request(hub, shop)
         tokens = Tokens()
         outcome = await hub.decide(request.id, approved=True, by="ada", credential=tokens.of("t-ada"))
         assert (outcome.ok, outcome.message) == (False, "The token of ada is no longer in force")
 
     async def test_uncheckable_token_does_not_count(self, hub: Hub, shop: Shop) -> None:
         """An approval that was given with a token does not count if no host can check the token."""
-        _, request = await waiting(hub, shop)
+        _, request = await session_with_request(hub, shop)
         tokens = Tokens("t-ada")
         assert (await hub.decide(request.id, approved=True, by="ada", credential=tokens.of("t-ada"))).ok
         assert "is no longer in force" in await refusal(hub, request, "ben")
@@ -288,7 +288,7 @@ class TestLengthening:
         self, hub: Hub, shop: Shop, clock: Clock
     ) -> None:
         """One operator's extension is only recorded and shown; a second operator's takes effect."""
-        session, request = await waiting(hub, shop, rules=TWO_WITHIN)
+        session, request = await session_with_request(hub, shop, rules=TWO_WITHIN)
         first = await hub.extend(request.id, seconds=3600, by="ada")
         assert (first.ok, first.message) == (True, "deploy: a second person must extend it as well")
         [open_still] = await hub.approvals()
@@ -305,7 +305,7 @@ class TestLengthening:
 
     async def test_two_operators_needed_to_remove_the_deadline(self, hub: Hub, shop: Shop) -> None:
         """Removing the deadline also takes two operators."""
-        _, request = await waiting(hub, shop, rules=TWO_WITHIN)
+        _, request = await session_with_request(hub, shop, rules=TWO_WITHIN)
         await hub.extend(request.id, seconds=None, by="ada")
         [still] = await hub.approvals()
         assert still.expires == request.expires
@@ -315,7 +315,7 @@ class TestLengthening:
 
     async def test_operator_behind_the_session_cannot_extend(self, hub: Hub, shop: Shop) -> None:
         """An operator behind the session cannot extend its request."""
-        session, request = await waiting(hub, shop, rules=TWO_WITHIN)
+        session, request = await session_with_request(hub, shop, rules=TWO_WITHIN)
         outcome = await hub.extend(request.id, seconds=3600, by="mia")
         assert (outcome.ok, outcome.message) == (
             False,
@@ -327,7 +327,7 @@ class TestLengthening:
         self, hub: Hub, shop: Shop, clock: Clock
     ) -> None:
         """One operator may change the deadline within the rule's own time."""
-        _, request = await waiting(hub, shop, rules=TWO_WITHIN)
+        _, request = await session_with_request(hub, shop, rules=TWO_WITHIN)
         assert (await hub.extend(request.id, seconds=300, by="ada")).ok
         [shorter] = await hub.approvals()
         assert shorter.expires == clock.now + timedelta(seconds=300)
@@ -338,7 +338,7 @@ class TestLengthening:
     async def test_one_operator_is_enough_for_a_single_approver(self, hub: Hub, shop: Shop) -> None:
         """If one approver decides, one operator may extend."""
         rules = "require human-approval before deploy within 10m"
-        _, request = await waiting(hub, shop, rules=rules)
+        _, request = await session_with_request(hub, shop, rules=rules)
         assert (await hub.extend(request.id, seconds=3600, by="mia")).ok
         [longer] = await hub.approvals()
         assert longer.expires is not None
@@ -347,7 +347,7 @@ class TestLengthening:
 
     async def test_revoked_token_does_not_count_as_the_first(self, hub: Hub, shop: Shop) -> None:
         """An operator whose token was revoked does not count as the first of two."""
-        _, request = await waiting(hub, shop, rules=TWO_WITHIN)
+        _, request = await session_with_request(hub, shop, rules=TWO_WITHIN)
         tokens = Tokens("t-ada", "t-ben")
         await hub.extend(request.id, seconds=3600, by="ada", credential=tokens.of("t-ada"))
         tokens.tokens.discard("t-ada")
@@ -359,7 +359,7 @@ class TestLengthening:
 
     async def test_simultaneous_extensions_count_as_two(self, hub: Hub, shop: Shop, clock: Clock) -> None:
         """Two simultaneous extensions by two operators count as two."""
-        _, request = await waiting(hub, shop, rules=TWO_WITHIN)
+        _, request = await session_with_request(hub, shop, rules=TWO_WITHIN)
         await asyncio.gather(*(hub.extend(request.id, seconds=3600, by=name) for name in ("ada", "ben")))
         [longer] = await hub.approvals()
         assert longer.expires == clock.now + timedelta(seconds=3600)
@@ -368,7 +368,9 @@ class TestLengthening:
 class TestRoles:
     async def test_role_look_cannot_decide(self, hub: Hub, shop: Shop) -> None:
         """A configured name has its role's rights; an unlisted name is not restricted by a role."""
-        session, request = await waiting(hub, shop, rules="require human-approval before deploy")
+        session, request = await session_with_request(
+            hub, shop, rules="require human-approval before deploy"
+        )
         hub.know_operators(Operators((Operator("Ada", "look"), Operator("ben", "decide"))))
         assert await refusal(hub, request, "ada") == (
             "The role of ada is 'look', and this needs 'decide': see [operators]"

@@ -51,7 +51,7 @@ class Agent:
         self._count += 1
         return asyncio.ensure_future(self.hub.call("robin-1", f"c{self._count}", tool, value))
 
-    async def asked(
+    async def call_until_request(
         self, tool: str, **value: JsonValue
     ) -> tuple[ApprovalState, asyncio.Future[CallAnswer]]:
         """Make a call and return its request and its answer."""
@@ -71,20 +71,20 @@ class Agent:
         await self.hub.decide(request.id, approved=False, by="maria", digest=request.digest)
         assert (await waiting).outcome == "block"
 
-    async def burn(self) -> None:
+    async def end_fuse(self) -> None:
         """End the fuse of the only open request now, as its timer would."""
         questions = self.hub._live.hosted("robin-1").questions
         [waiting] = questions.table.open.values()
         assert waiting.fuse is not None
         await questions.fuses.release(waiting, waiting.fuse)
 
-    async def planned(self, *steps: JsonValue) -> None:
+    async def approve_plan(self, *steps: JsonValue) -> None:
         """Request a plan with these steps and approve it."""
-        request, waiting = await self.asked("plan", title="Release", steps=list(steps))
+        request, waiting = await self.call_until_request("plan", title="Release", steps=list(steps))
         await self.approve(request)
         assert (await waiting).outcome == "allow"
 
-    async def left(self) -> dict[str, int]:
+    async def uses_left(self) -> dict[str, int]:
         """Return the remaining uses of each grant."""
         grants = (await self.hub.session("robin-1")).grants
         return {key: grant.net.marking["granted"] for key, grant in grants.items()}
@@ -99,40 +99,40 @@ async def agent(hub: Hub) -> Agent:
 class TestWalk:
     async def test_stricter_rules_are_not_covered(self, hub: Hub, agent: Agent) -> None:
         """G-109: a plan does not cover rules of high risk, with a passkey or for two approvers."""
-        await agent.planned(*STEPS)
+        await agent.approve_plan(*STEPS)
         [given] = recorded(hub.database, GrantGiven)
         assert (given.grant.tool, given.grant.also) == ("deploy", ())
         assert (await agent.call("deploy", env="test")).outcome == "allow"
 
-        request, waiting = await agent.asked("deploy", env="prod")
+        request, waiting = await agent.call_until_request("deploy", env="prod")
         assert request.risk == "high"
         await agent.deny(request, waiting)
-        request, waiting = await agent.asked("publish")
+        request, waiting = await agent.call_until_request("publish")
         assert request.passkey
         refused = await hub.decide(request.id, approved=True, by="maria", digest=request.digest)
         assert not refused.ok
         await agent.deny(request, waiting)
-        request, waiting = await agent.asked("migrate")
+        request, waiting = await agent.call_until_request("migrate")
         assert request.people == 2
         await agent.approve(request)
         assert not waiting.done()
         await agent.deny(request, waiting)
 
-        assert await agent.left() == {"grant-1": 1}
+        assert await agent.uses_left() == {"grant-1": 1}
         assert (await agent.call("deploy", env="test")).outcome == "allow"
-        assert await agent.left() == {"grant-1": 0}
+        assert await agent.uses_left() == {"grant-1": 0}
         await check_fold(hub)
 
     async def test_plan_and_approver_cover_a_rule_each(self, hub: Hub, agent: Agent) -> None:
         """G-109: if two rules require approval, the plan covers one and an approver decides the other."""
-        await agent.planned(*STEPS)
-        request, waiting = await agent.asked("deploy", env="prod")
+        await agent.approve_plan(*STEPS)
+        request, waiting = await agent.call_until_request("deploy", env="prod")
         await agent.approve(request)
-        await agent.burn()
+        await agent.end_fuse()
         assert (await waiting).outcome == "allow"
         decided = recorded(hub.database, CallDecided)[-1]
         assert (decided.granted, decided.approved_by) == (("grant-1",), ("maria",))
-        assert await agent.left() == {"grant-1": 1}
+        assert await agent.uses_left() == {"grant-1": 1}
         await check_fold(hub)
 
 
@@ -152,7 +152,9 @@ class TestGroups:
         hub.know_operators(Operators((self.MARIA, self.BEN)))
         await opened(hub, self.RULES)
         agent = Agent(hub)
-        request, waiting = await agent.asked("plan", title="Release", steps=[{"tool": "deploy"}])
+        request, waiting = await agent.call_until_request(
+            "plan", title="Release", steps=[{"tool": "deploy"}]
+        )
         for each in (first, self.BEN if first is self.MARIA else self.MARIA):
             login = Credential(f"token of {each.name}", lambda *_: True, each)
             outcome = await hub.decide(
@@ -160,7 +162,7 @@ class TestGroups:
             )
             assert outcome.ok, outcome.message
         hub.know_operators(Operators((replace(self.MARIA, groups=("ops",)), self.BEN)))
-        await agent.burn()
+        await agent.end_fuse()
         assert (await waiting).outcome == "allow"
         assert recorded(hub.database, GrantGiven) == []
         await check_fold(hub)
@@ -169,45 +171,47 @@ class TestGroups:
 class TestFuse:
     async def test_taken_back_approval_uses_nothing(self, hub: Hub, agent: Agent) -> None:
         """G-109: an approval that is taken back or denied uses nothing of the plan."""
-        await agent.planned(*STEPS)
-        request, waiting = await agent.asked("deploy", env="prod")
+        await agent.approve_plan(*STEPS)
+        request, waiting = await agent.call_until_request("deploy", env="prod")
         await agent.approve(request)
-        assert await agent.left() == {"grant-1": 2}
+        assert await agent.uses_left() == {"grant-1": 2}
         assert (await hub.take_back(request.id, by="ben")).ok
-        assert await agent.left() == {"grant-1": 2}
+        assert await agent.uses_left() == {"grant-1": 2}
         await agent.deny(request, waiting)
-        assert await agent.left() == {"grant-1": 2}
+        assert await agent.uses_left() == {"grant-1": 2}
         await check_fold(hub)
 
     async def test_plan_used_up_during_the_fuse(self, hub: Hub, agent: Agent) -> None:
         """G-109: during a call's fuse, other calls can use up the plan; the call then needs approval."""
-        await agent.planned({"tool": "deploy"})
-        request, waiting = await agent.asked("deploy", env="prod")
+        await agent.approve_plan({"tool": "deploy"})
+        request, waiting = await agent.call_until_request("deploy", env="prod")
         await agent.approve(request)
         assert (await agent.call("deploy", env="test")).outcome == "allow"
         heard = hub.subscribe()
-        await agent.burn()
+        await agent.end_fuse()
         await until(heard, ApprovalRequested)
         heard.close()
         [again] = await hub.approvals()
         assert (again.risk, again.call_id) == (None, request.call_id)
         assert not waiting.done()
         await agent.deny(again, waiting)
-        assert await agent.left() == {"grant-1": 0}
+        assert await agent.uses_left() == {"grant-1": 0}
         await check_fold(hub)
 
     async def test_plan_taken_back_gives_no_grants(self, hub: Hub) -> None:
         """G-108: a plan gives no grants if its approval is taken back; a new approval gives them."""
         await opened(hub, RULES.replace("before plan", "before plan risk high"))
         agent = Agent(hub)
-        request, waiting = await agent.asked("plan", title="Release", steps=[{"tool": "deploy"}])
+        request, waiting = await agent.call_until_request(
+            "plan", title="Release", steps=[{"tool": "deploy"}]
+        )
         await agent.approve(request)
         assert (await hub.take_back(request.id, by="ben")).ok
         assert (waiting.done(), recorded(hub.database, GrantGiven)) == (False, [])
-        deploying, deploy = await agent.asked("deploy", env="test")
+        deploying, deploy = await agent.call_until_request("deploy", env="test")
         await agent.deny(deploying, deploy)
         await agent.approve(request, by="ben")
-        await agent.burn()
+        await agent.end_fuse()
         assert (await waiting).outcome == "allow"
         assert (await agent.call("deploy", env="test")).outcome == "allow"
         assert [given.by for given in recorded(hub.database, GrantGiven)] == ["ben"]

@@ -24,7 +24,7 @@ PLAN = {"title": "Release 1.4", "steps": STEPS}
 
 
 @asynccontextmanager
-async def asked(
+async def hub_with_request(
     folder: Path, value: Mapping[str, object] = PLAN, tool: str = "plan", rules: str = RULES
 ) -> AsyncGenerator[tuple[Hub, ApprovalState, asyncio.Future[object]]]:
     """A hub with one call of the tool, its request and its answer."""
@@ -44,7 +44,7 @@ async def asked(
 class TestForecast:
     async def test_request_has_forecast_of_each_step(self, tmp_path: Path) -> None:
         """The request and its event contain the forecast of each step."""
-        async with asked(tmp_path) as (_, request, _):
+        async with hub_with_request(tmp_path) as (_, request, _):
             deploy, delete = request.plan
             assert (deploy.tool, deploy.count, deploy.most) == ("deploy", 2, 2)
             assert [(f.calls, f.outcome) for f in deploy.findings] == [(2, "planned")]
@@ -55,7 +55,7 @@ class TestForecast:
 
     async def test_plan_cannot_be_approved_with_a_grant(self, tmp_path: Path) -> None:
         """A plan cannot be approved with a grant for later plans."""
-        async with asked(tmp_path) as (hub, request, _):
+        async with hub_with_request(tmp_path) as (hub, request, _):
             assert not request.may_grant
             more = {"digest": request.digest, "grant": GrantTerms("names"), "reason": "often"}
             outcome = await hub.decide(request.id, approved=True, by="maria", **more)
@@ -63,13 +63,13 @@ class TestForecast:
 
     async def test_call_of_another_tool_has_no_forecast(self, tmp_path: Path) -> None:
         """A call of another tool with the same input has no forecast."""
-        async with asked(tmp_path, tool="deploy") as (_, request, _):
+        async with hub_with_request(tmp_path, tool="deploy") as (_, request, _):
             assert request.plan == ()
             assert request.may_grant
 
     async def test_calls_behave_as_forecast(self, tmp_path: Path) -> None:
         """Calls behave as the forecast says: covered ones run, others need approval or are blocked."""
-        async with asked(tmp_path) as (hub, request, waits):
+        async with hub_with_request(tmp_path) as (hub, request, waits):
             outcome = await hub.decide(request.id, approved=True, by="maria", digest=request.digest)
             assert outcome.ok, outcome.message
             answer = await waits
@@ -88,7 +88,7 @@ class TestForecast:
         """A condition with a masked part must be revealed first, because that part may widen it."""
         when = 'input.password = "hunter2"or(input.zone is missing)'
         value = {"title": "Release 1.4", "steps": [{"tool": "deploy", "when": when}]}
-        async with asked(tmp_path, value) as (hub, request, _):
+        async with hub_with_request(tmp_path, value) as (hub, request, _):
             assert "zone" not in str(request.input)
             assert [each.place for each in request.hidden] == ["steps[0].when"]
             outcome = await hub.decide(request.id, approved=True, by="maria", digest=request.digest)
@@ -102,7 +102,7 @@ WIDER: dict[str, JsonValue] = {
 }
 
 
-async def renewed(hub: Hub, before: ApprovalState) -> ApprovalState:
+async def renewed_request(hub: Hub, before: ApprovalState) -> ApprovalState:
     """Wait for the request that replaces `before`."""
     while True:
         for request in await hub.approvals():
@@ -121,11 +121,11 @@ class TestEdited:
         )
         assert outcome.ok, outcome.message
         assert "forecast of its own" in outcome.message
-        return await asyncio.wait_for(renewed(hub, request), 10)
+        return await asyncio.wait_for(renewed_request(hub, request), 10)
 
     async def test_edited_plan_has_its_own_forecast(self, tmp_path: Path) -> None:
         """An edit does not approve: the edited plan gets a request with its forecast and editor."""
-        async with asked(tmp_path) as (hub, request, waits):
+        async with hub_with_request(tmp_path) as (hub, request, waits):
             again = await self.edit(hub, request, "maria")
             assert not waits.done()
             assert (again.input, again.edited_by, again.original) == (WIDER, "maria", PLAN)
@@ -142,7 +142,7 @@ class TestEdited:
 
     async def test_digest_of_the_original_is_refused(self, tmp_path: Path) -> None:
         """An approval with the digest of the original plan is refused."""
-        async with asked(tmp_path) as (hub, request, waits):
+        async with hub_with_request(tmp_path) as (hub, request, waits):
             again = await self.edit(hub, request, "maria")
             for answered in (request.id, again.id):
                 late = await hub.decide(answered, approved=True, by="jo", digest=request.digest)
@@ -152,7 +152,7 @@ class TestEdited:
     async def test_both_approvers_must_approve_the_edit(self, tmp_path: Path) -> None:
         """If two approvers are required, both must approve the edited plan."""
         rules = RULES.replace("before plan", "before plan by 2")
-        async with asked(tmp_path, rules=rules) as (hub, request, waits):
+        async with hub_with_request(tmp_path, rules=rules) as (hub, request, waits):
             first = await hub.decide(request.id, approved=True, by="jo", digest=request.digest)
             assert first.ok, first.message
             again = await self.edit(hub, request, "maria")
@@ -164,7 +164,7 @@ class TestEdited:
 
     async def test_edit_into_an_invalid_plan_is_refused(self, tmp_path: Path) -> None:
         """An edit that is not a valid plan is refused with the path of the fault; the request stays."""
-        async with asked(tmp_path) as (hub, request, waits):
+        async with hub_with_request(tmp_path) as (hub, request, waits):
             wrong: dict[str, JsonValue] = {"title": "x", "steps": [{"tool": "deploy", "count": 0}]}
             outcome = await hub.decide(
                 request.id, approved=True, by="maria", digest=request.digest, input=wrong

@@ -19,12 +19,12 @@ from interlock.rules import compile_rules
 
 
 @pytest.fixture(autouse=True)
-def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+def long_preview_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Raise the time limit of previews, which none of these tests is about."""
     monkeypatch.setattr(diff, "PREVIEW_SECONDS", 9.0)
 
 
-async def asked(hub: Hub, agent: Agent, rules: str) -> tuple[str, str | None]:
+async def first_preview(hub: Hub, agent: Agent, rules: str) -> tuple[str, str | None]:
     """Run `agent` to its first request; return the session and the preview of the request."""
     events = hub.subscribe()
     session = await hub.open_session(agent, SessionConfig(compile_rules(rules).registry))
@@ -42,7 +42,7 @@ class TestPreview:
         (tmp_path / "a.py").write_text("one\nold\n")
         edit = C(edit={"path": "a.py", "old_string": "old", "new_string": "new"})
         agent = Agent(ScriptedModel([edit, T("ok")]), tools=[EditTool], runtime=LocalRuntime(tmp_path))
-        session, preview = await asked(hub, agent, "require human-approval before edit")
+        session, preview = await first_preview(hub, agent, "require human-approval before edit")
         assert preview is not None
         assert "-old" in preview.splitlines()
         assert "+new" in preview.splitlines()
@@ -67,7 +67,7 @@ class TestPreview:
 
         tool = define_tool("act", "Act.", Nothing, run, preview=preview)
         agent = Agent(ScriptedModel([C(act={}), T("ok")]), tools=[tool])
-        session, said = await asked(hub, agent, "require human-approval before act")
+        session, said = await first_preview(hub, agent, "require human-approval before act")
         assert said is None
         [request] = await hub.approvals()
         assert (await hub.decide(request.id, approved=True, by="maria")).ok
@@ -112,15 +112,17 @@ class Named(BaseModel):
     content: str
 
 
-async def put(given: Named, ctx: ToolContext) -> str:
+async def put_file(given: Named, ctx: ToolContext) -> str:
     """Write the file in the session's runtime."""
     await ctx.runtime.write_file(given.file_path, given.content)
     return "put"
 
 
-def writing(folder: Path, path: str, content: str, *, name: str = "write", agent: str = "agent") -> Agent:
+def writing_agent(
+    folder: Path, path: str, content: str, *, name: str = "write", agent: str = "agent"
+) -> Agent:
     """An agent with one tool that writes files in `folder` and has no preview."""
-    tool = define_tool(name, "Put a file.", Named, put)
+    tool = define_tool(name, "Put a file.", Named, put_file)
     call = C(c1=(name, {"file_path": path, "content": content}))
     model = ScriptedModel([call, T("ok")])
     return Agent(model, name=agent, tools=[tool], runtime=LocalRuntime(folder))
@@ -134,8 +136,8 @@ class TestWrittenContent:
     async def test_compared_with_the_current_file(self, hub: Hub, tmp_path: Path, name: str) -> None:
         """The new content is compared with the current file in the session's working directory."""
         (tmp_path / "a.py").write_text("one\ntwo\n")
-        agent = writing(tmp_path, "a.py", "one\n2\n", name=name)
-        _, preview = await asked(hub, agent, f"require human-approval before {name}")
+        agent = writing_agent(tmp_path, "a.py", "one\n2\n", name=name)
+        _, preview = await first_preview(hub, agent, f"require human-approval before {name}")
         assert preview is not None
         assert preview.splitlines()[0] == "Compared with what a.py holds now:"
         assert preview.splitlines()[-3:] == [" one", "-two", "+2"]
@@ -155,8 +157,8 @@ class TestWrittenContent:
         """A new, non-text or too large file is shown as added lines only, with the reason."""
         if content is not None:
             (tmp_path / "a.py").write_bytes(content)
-        agent = writing(tmp_path, "a.py", "one\ntwo\n")
-        _, preview = await asked(hub, agent, "require human-approval before write")
+        agent = writing_agent(tmp_path, "a.py", "one\ntwo\n")
+        _, preview = await first_preview(hub, agent, "require human-approval before write")
         assert preview is not None
         assert said in preview.splitlines()[0]
         assert preview.splitlines()[-2:] == ["+one", "+two"]
@@ -164,8 +166,8 @@ class TestWrittenContent:
     @pytest.mark.slow
     async def test_path_that_is_a_directory(self, hub: Hub, tmp_path: Path) -> None:
         """The preview reports that the path is a directory and not a file."""
-        _, preview = await asked(
-            hub, writing(tmp_path, ".", "one\n"), "require human-approval before write"
+        _, preview = await first_preview(
+            hub, writing_agent(tmp_path, ".", "one\n"), "require human-approval before write"
         )
         assert preview is not None
         assert ". is a directory, not a file." in preview
@@ -173,15 +175,15 @@ class TestWrittenContent:
     async def test_appending_tool_gets_no_full_diff(self, hub: Hub, tmp_path: Path) -> None:
         """A tool whose name says that it appends gets no diff of the complete file."""
         (tmp_path / "a.py").write_text("one\n")
-        agent = writing(tmp_path, "a.py", "two\n", name="append_file")
-        _, preview = await asked(hub, agent, "require human-approval before append_file")
+        agent = writing_agent(tmp_path, "a.py", "two\n", name="append_file")
+        _, preview = await first_preview(hub, agent, "require human-approval before append_file")
         assert preview is None
 
     @pytest.mark.slow
     async def test_line_breaks_in_path_add_no_lines(self, hub: Hub, tmp_path: Path) -> None:
         """Line breaks in a path do not create lines in the diff."""
-        agent = writing(tmp_path, "a\n@@ -1 +1 @@\n+harmless", "evil\n")
-        _, preview = await asked(hub, agent, "require human-approval before write")
+        agent = writing_agent(tmp_path, "a\n@@ -1 +1 @@\n+harmless", "evil\n")
+        _, preview = await first_preview(hub, agent, "require human-approval before write")
         assert preview is not None
         assert [line for line in preview.splitlines() if line[:2] in ("@@", "+h", "+e")] == [
             "@@ -0,0 +1 @@",
@@ -191,8 +193,8 @@ class TestWrittenContent:
     async def test_secret_in_existing_file_is_masked(self, hub: Hub, tmp_path: Path) -> None:
         """A secret in the existing file is masked."""
         (tmp_path / "a.env").write_text("API_TOKEN=hunter2hunter2\n")
-        agent = writing(tmp_path, "a.env", "EMPTY=1\n")
-        await asked(hub, agent, "require human-approval before write")
+        agent = writing_agent(tmp_path, "a.env", "EMPTY=1\n")
+        await first_preview(hub, agent, "require human-approval before write")
         [request] = await hub.approvals()
         assert request.preview is not None
         assert "-API_TOKEN=" in request.preview
@@ -205,10 +207,10 @@ class TestWrittenContent:
         (tmp_path / "there").mkdir()
         (tmp_path / "here" / "a.py").write_text("here\n")
         (tmp_path / "there" / "a.py").write_text("there\n")
-        child = writing(tmp_path / "there", "a.py", "new\n", agent="helper")
+        child = writing_agent(tmp_path / "there", "a.py", "new\n", agent="helper")
         model = ScriptedModel([C(task_helper={"prompt": "go"}), T("ok")])
         parent = Agent(model, tools=[task_tool(child)], runtime=LocalRuntime(tmp_path / "here"))
-        _, preview = await asked(hub, parent, "require human-approval before write")
+        _, preview = await first_preview(hub, parent, "require human-approval before write")
         assert preview is not None
         assert "-here" in preview
         [request] = await hub.approvals()
@@ -227,8 +229,8 @@ class TestFileThatChanges:
     ) -> None:
         """The approval is refused, and the call gets a new request with the new diff."""
         (tmp_path / "a.py").write_text("one\n")
-        agent = writing(tmp_path, "a.py", "new\n")
-        session, _ = await asked(hub, agent, "require human-approval before write")
+        agent = writing_agent(tmp_path, "a.py", "new\n")
+        session, _ = await first_preview(hub, agent, "require human-approval before write")
         [first] = await hub.approvals()
         events = hub.subscribe()
         if change == "written":
@@ -256,7 +258,7 @@ class TestFileThatChanges:
         (tmp_path / "a.py").write_text("one\nold\n")
         edit = C(edit={"path": "a.py", "old_string": "old", "new_string": "new"})
         agent = Agent(ScriptedModel([edit, T("ok")]), tools=[EditTool], runtime=LocalRuntime(tmp_path))
-        await asked(hub, agent, "require human-approval before edit")
+        await first_preview(hub, agent, "require human-approval before edit")
         [request] = await hub.approvals()
         (tmp_path / "a.py").write_text("if False:\nold\n")
         assert not (await hub.decide(request.id, approved=True, by="maria")).ok
@@ -265,8 +267,8 @@ class TestFileThatChanges:
     async def test_denial_counts_although_file_changed(self, hub: Hub, tmp_path: Path) -> None:
         """A denial counts even if the file has changed."""
         (tmp_path / "a.py").write_text("one\n")
-        session, _ = await asked(
-            hub, writing(tmp_path, "a.py", "new\n"), "require human-approval before write"
+        session, _ = await first_preview(
+            hub, writing_agent(tmp_path, "a.py", "new\n"), "require human-approval before write"
         )
         [request] = await hub.approvals()
         (tmp_path / "a.py").write_text("two\n")

@@ -49,7 +49,9 @@ async def hub(tmp_path: Path, clock: Clock, policy: ApprovalPolicy) -> AsyncIter
     await hub.close()
 
 
-async def asked(hub: Hub, shop: Shop, *replies: object, rules: str = ASK) -> tuple[str, ApprovalState]:
+async def session_with_request(
+    hub: Hub, shop: Shop, *replies: object, rules: str = ASK
+) -> tuple[str, ApprovalState]:
     """A session whose first deploy waits for approval, and its request."""
     events = hub.subscribe()
     session = await start(hub, shop, *(replies or (C(deploy={}), T("done"))), rules=rules)  # type: ignore[arg-type]
@@ -72,7 +74,7 @@ async def opened_by(hub: Hub, shop: Shop, by: str, rules: str = TWO) -> tuple[st
 class TestDigest:
     async def test_answer_with_the_digest_decides(self, hub: Hub, shop: Shop) -> None:
         """An answer with the request's digest decides, and the record keeps that digest."""
-        session, request = await asked(hub, shop)
+        session, request = await session_with_request(hub, shop)
         assert request.digest is not None
         assert (await hub.decide(request.id, approved=True, by="ada", digest=request.digest)).ok
         await hub.wait(session)
@@ -81,7 +83,7 @@ class TestDigest:
 
     async def test_answer_with_another_digest_does_not_decide(self, hub: Hub, shop: Shop) -> None:
         """An answer with another digest decides nothing, and the request stays open."""
-        _, request = await asked(hub, shop)
+        _, request = await session_with_request(hub, shop)
         outcome = await hub.decide(request.id, approved=True, by="ada", digest="0" * 64)
         assert (outcome.ok, outcome.message) == (
             False,
@@ -92,15 +94,15 @@ class TestDigest:
 
     async def test_differs_with_the_input(self, hub: Hub, shop: Shop) -> None:
         """Two calls of one tool have different digests."""
-        _, first = await asked(hub, shop, C(deploy={"env": "a"}), T("done"))
-        _, other = await asked_again(hub, shop, C(deploy={"env": "b"}), T("done"))
+        _, first = await session_with_request(hub, shop, C(deploy={"env": "a"}), T("done"))
+        _, other = await another_session_with_request(hub, shop, C(deploy={"env": "b"}), T("done"))
         assert first.digest != other.digest
 
     @pytest.mark.parametrize("how", ["net off", "net on", "mode"])
     async def test_switched_net_or_mode_renews_the_request(self, hub: Hub, shop: Shop, how: str) -> None:
         """G-67: a switched net or mode withdraws the request, and the call gets a new one."""
         rules = f"{ASK}\nblock rm\nblock push"
-        session, request = await asked(hub, shop, rules=rules)
+        session, request = await session_with_request(hub, shop, rules=rules)
         events = hub.subscribe()
         if how == "net on":
             await hub.toggle_net(session, "block-push", False, by="ben", reason="a test")
@@ -131,7 +133,7 @@ class TestDigest:
     @pytest.mark.parametrize("by", ["", "  "])
     async def test_extension_without_a_name_is_refused(self, hub: Hub, shop: Shop, by: str) -> None:
         """An extension without an operator's name is refused."""
-        session, request = await asked(hub, shop, C(deploy={}), T("done"))
+        session, request = await session_with_request(hub, shop, C(deploy={}), T("done"))
         outcome = await hub.extend(request.id, seconds=3600, by=by)
         assert not outcome.ok
         assert outcome.message == "Not extended: this needs the name of an operator"
@@ -141,7 +143,7 @@ class TestDigest:
     async def test_approval_allows_one_call_only(self, hub: Hub, shop: Shop) -> None:
         """An approval allows one call, not the next identical one."""
         events = hub.subscribe()
-        session, request = await asked(hub, shop, C(deploy={}), C(deploy={}), T("done"))
+        session, request = await session_with_request(hub, shop, C(deploy={}), C(deploy={}), T("done"))
         await until(events, ApprovalRequested)
         await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
         await until(events, ApprovalRequested)
@@ -154,7 +156,9 @@ class TestDigest:
         await hub.abort(session)
 
 
-async def asked_again(hub: Hub, shop: Shop, *replies: object) -> tuple[str, ApprovalState]:
+async def another_session_with_request(
+    hub: Hub, shop: Shop, *replies: object
+) -> tuple[str, ApprovalState]:
     """Open another session whose deploy waits for approval."""
     events = hub.subscribe()
     session = await start(hub, shop, *replies, rules=ASK)  # type: ignore[arg-type]
@@ -165,7 +169,7 @@ async def asked_again(hub: Hub, shop: Shop, *replies: object) -> tuple[str, Appr
 class TestSeveralPeople:
     async def test_two_must_approve(self, hub: Hub, shop: Shop) -> None:
         """The call runs once two different operators have approved; the record has both."""
-        session, request = await asked(hub, shop, rules=TWO)
+        session, request = await session_with_request(hub, shop, rules=TWO)
         first = await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
         assert first.message == "deploy approved by ada (1 of 2); one more person must approve"
         [waiting] = await hub.approvals()
@@ -184,7 +188,7 @@ class TestSeveralPeople:
 
     async def test_same_operator_cannot_approve_twice(self, hub: Hub, shop: Shop) -> None:
         """The same operator cannot approve twice."""
-        session, request = await asked(hub, shop, rules=TWO)
+        session, request = await session_with_request(hub, shop, rules=TWO)
         await hub.decide(request.id, approved=True, by="ada")
         again = await hub.decide(request.id, approved=True, by="ada")
         assert (again.ok, again.message) == (
@@ -227,7 +231,7 @@ class TestSeveralPeople:
 
     async def test_simultaneous_approvals_both_count(self, hub: Hub, shop: Shop) -> None:
         """Two simultaneous approvals by two operators both count."""
-        session, request = await asked(hub, shop, rules=TWO)
+        session, request = await session_with_request(hub, shop, rules=TWO)
         both = await asyncio.gather(
             *(hub.decide(request.id, approved=True, by=name) for name in ("ada", "ben"))
         )
@@ -238,7 +242,7 @@ class TestSeveralPeople:
     @pytest.mark.slow
     async def test_edit_requires_all_approvals_again(self, hub: Hub, shop: Shop) -> None:
         """After an edit, all approvers must approve again, because none of them saw that input."""
-        session, request = await asked(hub, shop, rules=TWO)
+        session, request = await session_with_request(hub, shop, rules=TWO)
         await hub.decide(request.id, approved=True, by="ada")
         events = hub.subscribe()
         edit = await hub.decide(request.id, approved=True, by="ben", input={"env": "prod"})
@@ -257,7 +261,9 @@ class TestSeveralPeople:
     async def test_edit_not_covered_by_the_rule_needs_its_approvers(self, hub: Hub, shop: Shop) -> None:
         """G-67: an edit that the rule does not cover still requires the rule's approvers."""
         rules = f'{TWO} when input.env = "prod"'
-        session, request = await asked(hub, shop, C(deploy={"env": "prod"}), T("done"), rules=rules)
+        session, request = await session_with_request(
+            hub, shop, C(deploy={"env": "prod"}), T("done"), rules=rules
+        )
         events = hub.subscribe()
         assert (await hub.decide(request.id, approved=True, by="ada", input={"env": "other"})).ok
         await until(events, ApprovalRequested)
@@ -273,16 +279,20 @@ class TestSeveralPeople:
 
 
 class TestEdit:
-    async def edited(self, hub: Hub, shop: Shop, rules: str = TWO) -> tuple[str, ApprovalState]:
+    async def session_with_edit(
+        self, hub: Hub, shop: Shop, rules: str = TWO
+    ) -> tuple[str, ApprovalState]:
         """A session whose deploy to `prod` ada edited to `staging`, and the request for the edit."""
-        session, request = await asked(hub, shop, C(deploy={"env": "prod"}), T("done"), rules=rules)
+        session, request = await session_with_request(
+            hub, shop, C(deploy={"env": "prod"}), T("done"), rules=rules
+        )
         events = hub.subscribe()
         assert (await hub.decide(request.id, approved=True, by="ada", input={"env": "staging"})).ok
         await until(events, ApprovalRequested)
         [again] = await hub.approvals()
         return session, again
 
-    async def anew(self, hub: Hub, session: str) -> ApprovalState:
+    async def renew_request(self, hub: Hub, session: str) -> ApprovalState:
         """Switch a net and return the renewed request."""
         events = hub.subscribe()
         active = "block-rm" in (await hub.session(session)).active
@@ -293,9 +303,9 @@ class TestEdit:
 
     async def test_renewed_request_keeps_the_edit(self, hub: Hub, shop: Shop) -> None:
         """G-75: a renewed request keeps the edited input and its editor, and that input runs."""
-        session, request = await self.edited(hub, shop, f"{TWO}\nblock rm")
+        session, request = await self.session_with_edit(hub, shop, f"{TWO}\nblock rm")
         for _ in range(2):
-            request = await self.anew(hub, session)
+            request = await self.renew_request(hub, session)
             assert (request.input, request.original) == ({"env": "staging"}, {"env": "prod"})
             assert (request.edited_by, request.given) == ("ada", ())
         for name in ("ben", "cy"):
@@ -303,7 +313,11 @@ class TestEdit:
         await hub.wait(session)
         assert shop.ran == ["deploy staging"]
         [decided] = bodies(hub, session, CallDecided)
-        assert (decided.input, decided.edited, decided.edited_by) == ({"env": "staging"}, True, "ada")
+        assert (decided.input, decided.edited, decided.edited_by) == (
+            {"env": "staging"},
+            True,
+            "ada",
+        )
         [call] = (await hub.session(session)).calls.values()
         assert (call.original, call.edited_by) == ({"env": "prod"}, "ada")
         told = [m.text for m in bodies(hub, session, MessageAdded) if m.role == "tool"]
@@ -313,15 +327,15 @@ class TestEdit:
     async def test_edit_stays_when_other_rule_is_renewed(self, hub: Hub, shop: Shop) -> None:
         """G-75: an edit approved for one rule stays when the other rule's request is renewed."""
         rules = f"{ASK}\nrequire human-approval before deploy risk high\nblock rm"
-        session, request = await self.edited(hub, shop, rules)
+        session, request = await self.session_with_edit(hub, shop, rules)
         assert (request.original, request.edited_by) == ({"env": "prod"}, "ada")
-        request = await self.anew(hub, session)
+        request = await self.renew_request(hub, session)
         assert (request.input, request.original) == ({"env": "staging"}, {"env": "prod"})
 
     @pytest.mark.slow
     async def test_denied_edit_blocks_the_call(self, hub: Hub, shop: Shop) -> None:
         """G-75: denying an edit blocks the call; the agent's own input is not requested again."""
-        session, request = await self.edited(hub, shop)
+        session, request = await self.session_with_edit(hub, shop)
         assert (await hub.decide(request.id, approved=False, by="ben")).ok
         await hub.wait(session)
         assert shop.ran == []
@@ -332,7 +346,7 @@ class TestEdit:
     @pytest.mark.slow
     async def test_edit_back_to_the_agents_input(self, hub: Hub, shop: Shop) -> None:
         """G-75: editing back to the agent's input opens a request without an edit."""
-        session, request = await self.edited(hub, shop)
+        session, request = await self.session_with_edit(hub, shop)
         events = hub.subscribe()
         assert (await hub.decide(request.id, approved=True, by="ben", input={"env": "prod"})).ok
         await until(events, ApprovalRequested)
@@ -351,7 +365,7 @@ class TestEdit:
         hub = Hub(Journal.open(tmp_path / "first.db"))
         two = crashed == "between two answers"
         rules = f"{ASK}\nrequire human-approval before deploy risk high" if two else TWO
-        session, _ = await self.edited(hub, shop, rules)
+        session, _ = await self.session_with_edit(hub, shop, rules)
         events = await hub.recorded(session)
         last = ApprovalDecided if two else ApprovalWithdrawn
         edit = next(n for n, each in enumerate(events, 1) if isinstance(each.body, last))
@@ -383,7 +397,9 @@ class TestEdit:
     async def test_original_input_is_masked(self, hub: Hub, shop: Shop) -> None:
         """G-75: the agent's original input is masked like the edited one."""
         secret = "sk-proj-" + "Ab3dE5gH7jK9mN1p" * 3
-        _, request = await asked(hub, shop, C(deploy={"env": secret}), T("done"), rules=TWO)
+        _, request = await session_with_request(
+            hub, shop, C(deploy={"env": secret}), T("done"), rules=TWO
+        )
         events = hub.subscribe()
         assert (await hub.decide(request.id, approved=True, by="ada", input={"env": "staging"})).ok
         await until(events, ApprovalRequested)
@@ -398,18 +414,18 @@ class TestTime:
 
     async def test_deadline_comes_from_the_rule(self, hub: Hub, shop: Shop, clock: Clock) -> None:
         """The deadline of a request comes from its rule."""
-        _, request = await asked(hub, shop, rules=self.RULES)
+        _, request = await session_with_request(hub, shop, rules=self.RULES)
         assert request.expires == clock.now + timedelta(minutes=15)
 
     async def test_no_deadline_by_default(self, hub: Hub, shop: Shop) -> None:
         """Without a rule or policy a request does not expire."""
-        _, request = await asked(hub, shop)
+        _, request = await session_with_request(hub, shop)
         assert request.expires is None
 
     @pytest.mark.parametrize("policy", [ApprovalPolicy(expire=60)])
     async def test_policy_is_the_default(self, hub: Hub, shop: Shop, clock: Clock) -> None:
         """If the rule has no deadline, the policy's applies."""
-        _, request = await asked(hub, shop)
+        _, request = await session_with_request(hub, shop)
         assert request.expires == clock.now + timedelta(seconds=60)
 
     @pytest.mark.parametrize("policy", [ApprovalPolicy(expire=0.05)])
@@ -418,7 +434,7 @@ class TestTime:
     ) -> None:
         """If no operator decides in time, the call is denied with a reason for the model."""
         events = hub.subscribe()
-        session, request = await asked(hub, shop)
+        session, request = await session_with_request(hub, shop)
         clock.advance(0.06)
         await until(events, ApprovalExpired)
         await hub.wait(session)
@@ -433,7 +449,7 @@ class TestTime:
         self, hub: Hub, shop: Shop, clock: Clock
     ) -> None:
         """If the clock passes the deadline before the timer fires, an answer is too late."""
-        session, request = await asked(hub, shop, rules=self.RULES)
+        session, request = await session_with_request(hub, shop, rules=self.RULES)
         clock.advance(900)
         late = await hub.decide(request.id, approved=True, by="ada")
         assert not late.ok
@@ -444,7 +460,7 @@ class TestTime:
     @pytest.mark.parametrize("policy", [ApprovalPolicy(expire=0.05)])
     async def test_early_timer_does_not_deny(self, hub: Hub, shop: Shop, policy: ApprovalPolicy) -> None:
         """A timer that fires early by the journal's clock does not deny the request."""
-        session, request = await asked(hub, shop)
+        session, request = await session_with_request(hub, shop)
         await asyncio.sleep(0.2)
         assert [a.id for a in await hub.approvals()] == [request.id]
         assert (await hub.decide(request.id, approved=True, by="ada")).ok
@@ -453,7 +469,7 @@ class TestTime:
 
     async def test_can_be_extended(self, hub: Hub, shop: Shop, clock: Clock) -> None:
         """An extension counts from now, is recorded, and lets a later answer count."""
-        session, request = await asked(hub, shop, rules=self.RULES)
+        session, request = await session_with_request(hub, shop, rules=self.RULES)
         clock.advance(600)
         outcome = await hub.extend(request.id, seconds=900, by="ben")
         assert (outcome.ok, outcome.message) == (True, "deploy now expires in 15 min")
@@ -467,20 +483,20 @@ class TestTime:
 
     async def test_deadline_can_be_removed(self, hub: Hub, shop: Shop) -> None:
         """An extension without an end removes the deadline."""
-        _, request = await asked(hub, shop, rules=self.RULES)
+        _, request = await session_with_request(hub, shop, rules=self.RULES)
         assert (await hub.extend(request.id, seconds=None, by="ben")).ok
         assert (await hub.approvals())[0].expires is None
 
     @pytest.mark.parametrize("seconds", [0, -1, 1e9, float("nan")])
     async def test_invalid_duration_changes_nothing(self, hub: Hub, shop: Shop, seconds: float) -> None:
         """An invalid duration changes nothing."""
-        _, request = await asked(hub, shop, rules=self.RULES)
+        _, request = await session_with_request(hub, shop, rules=self.RULES)
         assert not (await hub.extend(request.id, seconds=seconds, by="ben")).ok
         assert (await hub.approvals())[0].expires == request.expires
 
     async def test_expired_request_cannot_be_extended(self, hub: Hub, shop: Shop, clock: Clock) -> None:
         """An expired or unknown request cannot be extended."""
-        _, request = await asked(hub, shop, rules=self.RULES)
+        _, request = await session_with_request(hub, shop, rules=self.RULES)
         clock.advance(901)
         assert not (await hub.extend(request.id, seconds=60, by="ben")).ok
         assert not (await hub.extend("nothing", seconds=60, by="ben")).ok
@@ -491,7 +507,7 @@ class TestGrants:
 
     async def test_grant_allows_later_calls(self, hub: Hub, shop: Shop) -> None:
         """A grant allows later calls without a request; the decisions and nets record each use."""
-        session, request = await asked(hub, shop, *(C(deploy={}),) * 3, T("done"))
+        session, request = await session_with_request(hub, shop, *(C(deploy={}),) * 3, T("done"))
         outcome = await hub.decide(
             request.id, approved=True, by="ada", grant=GrantTerms("names", uses=2), reason="often"
         )
@@ -508,7 +524,7 @@ class TestGrants:
     async def test_value_not_read_by_a_map_is_not_covered(self, hub: Hub, shop: Shop) -> None:
         """A grant by names covers only the values shown if no map names them (G-74)."""
         events = hub.subscribe()
-        session, request = await asked(hub, shop, *self.THRICE)
+        session, request = await session_with_request(hub, shop, *self.THRICE)
         await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
         await until(events, ApprovalRequested)
         await until(events, ApprovalRequested)
@@ -520,7 +536,7 @@ class TestGrants:
     async def test_for_one_input_only(self, hub: Hub, shop: Shop) -> None:
         """A grant for an exact input requires approval of any other input."""
         events = hub.subscribe()
-        session, request = await asked(hub, shop, *self.THRICE)
+        session, request = await session_with_request(hub, shop, *self.THRICE)
         await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("input"), reason="often")
         await until(events, ApprovalRequested)
         await until(events, ApprovalRequested)
@@ -533,7 +549,9 @@ class TestGrants:
     async def test_ends_when_it_is_revoked(self, hub: Hub, shop: Shop) -> None:
         """After a grant is revoked, the next call requires approval; the record names the revoker."""
         events = hub.subscribe()
-        session, request = await asked(hub, shop, C(deploy={}), T("first"), C(deploy={}), T("done"))
+        session, request = await session_with_request(
+            hub, shop, C(deploy={}), T("first"), C(deploy={}), T("done")
+        )
         await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
         await hub.wait(session)
         assert (await hub.revoke_grant(session, "grant-1", by="ben")).message == "grant-1 revoked by ben"
@@ -552,7 +570,7 @@ class TestGrants:
         """A grant of 1800 s ends after 1800 s by the journal's clock."""
         events = hub.subscribe()
         replies = (C(deploy={}), T("first"), C(deploy={}), T("second"), C(deploy={}), T("done"))
-        session, request = await asked(hub, shop, *replies)
+        session, request = await session_with_request(hub, shop, *replies)
         grant = GrantTerms("names", seconds=1800)
         await hub.decide(request.id, approved=True, by="ada", grant=grant, reason="often")
         await hub.wait(session)
@@ -572,7 +590,7 @@ class TestGrants:
     @pytest.mark.parametrize("rules", [f"{ASK} risk high no grants", TWO])
     async def test_rule_can_forbid_grants(self, hub: Hub, shop: Shop, rules: str) -> None:
         """A rule can forbid grants, and a rule for several approvers allows none."""
-        _, request = await asked(hub, shop, rules=rules)
+        _, request = await session_with_request(hub, shop, rules=rules)
         assert not request.may_grant
         outcome = await hub.decide(
             request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often"
@@ -582,7 +600,7 @@ class TestGrants:
 
     async def test_grant_without_a_reason_is_refused(self, hub: Hub, shop: Shop) -> None:
         """G-67: a grant without a reason is refused with the approval; a reason is recorded."""
-        session, request = await asked(hub, shop, *(C(deploy={}),) * 2, T("done"))
+        session, request = await session_with_request(hub, shop, *(C(deploy={}),) * 2, T("done"))
         for reason in (None, "", "  "):
             refused = await hub.decide(
                 request.id, approved=True, by="ada", grant=GrantTerms("names"), reason=reason
@@ -655,7 +673,7 @@ class TestGrants:
     async def test_resumed_session_keeps_its_grants(self, hub: Hub, shop: Shop) -> None:
         """A resumed session keeps its grants with their remaining uses."""
         replies = (C(deploy={}), T("one"), C(deploy={}), T("two"), C(deploy={}), T("three"))
-        session, request = await asked(hub, shop, *replies[:2])
+        session, request = await session_with_request(hub, shop, *replies[:2])
         await hub.decide(
             request.id, approved=True, by="ada", grant=GrantTerms("names", uses=1), reason="often"
         )
@@ -677,7 +695,7 @@ class TestGrants:
 
     async def test_changed_rule_ends_its_grants(self, hub: Hub, shop: Shop) -> None:
         """A session resumed with a changed rule loses the grants of the former rule."""
-        session, request = await asked(hub, shop)
+        session, request = await session_with_request(hub, shop)
         await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
         await hub.wait(session)
         await hub.close_session(session, by="ada")
@@ -694,7 +712,7 @@ class TestGrants:
 class TestStop:
     async def test_denial_with_stop_ends_the_run(self, hub: Hub, shop: Shop) -> None:
         """A denial with `stop` also ends the agent's run; the session remains."""
-        session, request = await asked(hub, shop, C(deploy={}), C(deploy={}), T("done"))
+        session, request = await session_with_request(hub, shop, C(deploy={}), C(deploy={}), T("done"))
         outcome = await hub.decide(request.id, approved=False, by="ada", reason="enough", stop=True)
         assert (outcome.ok, outcome.message) == (True, f"deploy denied by ada; {session} stopped")
         await hub.wait(session)

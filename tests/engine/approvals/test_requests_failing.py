@@ -63,7 +63,7 @@ class Disk:
         assert self.refused
 
 
-async def came(holds: Callable[[], object]) -> None:
+async def wait_until(holds: Callable[[], object]) -> None:
     """Yield to other tasks until `holds` is true."""
     async with asyncio.timeout(20):
         while not holds():  # noqa: ASYNC110 - the state belongs to another task
@@ -95,7 +95,7 @@ async def hub(tmp_path: Path, clock: Clock) -> AsyncIterator[Hub]:
         await hub.close()
 
 
-async def rested(hub: Hub, session: str) -> None:
+async def wait_until_idle(hub: Hub, session: str) -> None:
     """Wait until the session is idle; then check that fold, hub and gate agree."""
     async with asyncio.timeout(20):
         with suppress(JournalError):  # the run failed with the refused write
@@ -115,19 +115,21 @@ class TestAsking:
         events = hub.subscribe()
         with disk.full_for(ApprovalRequested):
             session = await start(hub, shop, C(deploy={}), T("first"), C(deploy={}), T("done"), rules=ASK)
-            await rested(hub, session)
+            await wait_until_idle(hub, session)
         assert "could not be written" in told(hub, session)
         assert (shop.ran, await hub.approvals()) == ([], [])
         await hub.send(session, "again", by="ada")
         await until(events, ApprovalRequested)
         [request] = await hub.approvals()
         assert (await hub.decide(request.id, approved=True, by="ada")).ok
-        await rested(hub, session)
+        await wait_until_idle(hub, session)
         assert shop.ran == DEPLOYED
 
 
 class TestAnswering:
-    async def asked(self, hub: Hub, shop: Shop, rules: str = ASK, *replies: object) -> tuple[str, str]:
+    async def session_with_request(
+        self, hub: Hub, shop: Shop, rules: str = ASK, *replies: object
+    ) -> tuple[str, str]:
         events = hub.subscribe()
         session = await start(hub, shop, *(replies or (C(deploy={}), T("done"))), rules=rules)  # type: ignore[arg-type]
         await until(events, ApprovalRequested)
@@ -139,33 +141,33 @@ class TestAnswering:
         self, hub: Hub, shop: Shop, disk: Disk, approved: bool
     ) -> None:
         """The request stays open, the operator gets the reason, and the same answer counts later."""
-        session, request = await self.asked(hub, shop)
+        session, request = await self.session_with_request(hub, shop)
         with disk.full_for(ApprovalDecided):
             outcome = await hub.decide(request, approved=approved, by="ada")
         assert not outcome.ok
         assert outcome.message.startswith("Not decided, the journal refused it: ")
         assert ([a.id for a in await hub.approvals()], shop.ran) == ([request], [])
         assert (await hub.decide(request, approved=approved, by="ada")).ok
-        await rested(hub, session)
+        await wait_until_idle(hub, session)
         assert shop.ran == (DEPLOYED if approved else [])
 
     async def test_unrecorded_approval_of_two_does_not_count(
         self, hub: Hub, shop: Shop, disk: Disk
     ) -> None:
         """An approval that was not recorded does not count: two recorded approvals are still required."""
-        session, request = await self.asked(hub, shop, TWO)
+        session, request = await self.session_with_request(hub, shop, TWO)
         with disk.full_for(ApprovalGiven):
             assert not (await hub.decide(request, approved=True, by="ada")).ok
         assert (await hub.approvals())[0].given == ()
         assert (await hub.decide(request, approved=True, by="ben")).ok
         assert shop.ran == []
         assert (await hub.decide(request, approved=True, by="ada")).ok
-        await rested(hub, session)
+        await wait_until_idle(hub, session)
         assert shop.ran == DEPLOYED
 
     async def test_answer_of_disconnected_operator_counts_once(self, hub: Hub, shop: Shop) -> None:
         """If an operator disconnects while an approval is written, it counts exactly once."""
-        session, request = await self.asked(hub, shop, TWO)
+        session, request = await self.session_with_request(hub, shop, TWO)
         gone = asyncio.ensure_future(hub.decide(request, approved=True, by="ada"))
         await asyncio.sleep(0)
         gone.cancel()
@@ -173,7 +175,7 @@ class TestAnswering:
             *(hub.decide(request, approved=True, by=by) for by in ("ada", "ben"))
         )
         assert (again.ok, other.ok) == (False, True)
-        await rested(hub, session)
+        await wait_until_idle(hub, session)
         assert (shop.ran, len(bodies(hub, session, ApprovalGiven))) == (DEPLOYED, 1)
 
     async def test_unrecorded_request_has_no_withdrawal(
@@ -181,7 +183,7 @@ class TestAnswering:
     ) -> None:
         """If a call is cancelled at the moment its request is refused, no withdrawal is recorded."""
         session = await start(hub, shop, T("hello"), rules=ASK)
-        await rested(hub, session)
+        await wait_until_idle(hub, session)
         hosted = hub._live.hosted(session)
         record = HostedSession.record
 
@@ -209,7 +211,7 @@ class TestAnswering:
         self, hub: Hub, shop: Shop, disk: Disk, clock: Clock
     ) -> None:
         """If the journal refuses an extension, the deadline of the request stays."""
-        session, request = await self.asked(hub, shop, f"{ASK} within 15m")
+        session, request = await self.session_with_request(hub, shop, f"{ASK} within 15m")
         before = (await hub.approvals())[0].expires
         with disk.full_for(ApprovalExtended):
             outcome = await hub.extend(request, seconds=3600, by="ben")
@@ -218,96 +220,96 @@ class TestAnswering:
         clock.advance(901)
         assert "Too late" in (await hub.decide(request, approved=True, by="ada")).message
         await hub.abort(session)
-        await rested(hub, session)
+        await wait_until_idle(hub, session)
 
     async def test_unrecorded_decision_blocks_the_call(self, hub: Hub, shop: Shop, disk: Disk) -> None:
         """G-15: an approved call whose decision cannot be recorded does not run; the next one may."""
         replies = (C(deploy={}), T("first"), C(deploy={}), T("done"))
-        session, request = await self.asked(hub, shop, ASK, *replies)
+        session, request = await self.session_with_request(hub, shop, ASK, *replies)
         with disk.full_for(CallDecided):
             assert (await hub.decide(request, approved=True, by="ada")).ok
-            await came(lambda: disk.refused)
-            await rested(hub, session)
+            await wait_until(lambda: disk.refused)
+            await wait_until_idle(hub, session)
         assert shop.ran == []
         assert "decision could not be recorded" in told(hub, session)
-        await self.again(hub, session)
+        await self.answer_another_request(hub, session)
         assert shop.ran == DEPLOYED
 
     @pytest.mark.slow
     async def test_unrecorded_grant_has_no_effect(self, hub: Hub, shop: Shop, disk: Disk) -> None:
         """If the grant cannot be recorded, neither the call nor the grant takes effect."""
         replies = (C(deploy={}), T("first"), C(deploy={}), T("done"))
-        session, request = await self.asked(hub, shop, ASK, *replies)
+        session, request = await self.session_with_request(hub, shop, ASK, *replies)
         with disk.full_for(GrantGiven):
             grant = GrantTerms("names")
             assert (await hub.decide(request, approved=True, by="ada", grant=grant, reason="often")).ok
-            await came(lambda: disk.refused)
-            await rested(hub, session)
+            await wait_until(lambda: disk.refused)
+            await wait_until_idle(hub, session)
         assert (shop.ran, (await hub.session(session)).grants) == ([], {})
-        await self.again(hub, session)
+        await self.answer_another_request(hub, session)
         assert shop.ran == DEPLOYED
 
-    async def again(self, hub: Hub, session: str) -> None:
+    async def answer_another_request(self, hub: Hub, session: str) -> None:
         """Send another message, approve the resulting request and wait for the session to be idle."""
         events = hub.subscribe()
         await hub.send(session, "again", by="ada")
         await until(events, ApprovalRequested)
         [request] = await hub.approvals()
         assert (await hub.decide(request.id, approved=True, by="ada")).ok
-        await rested(hub, session)
+        await wait_until_idle(hub, session)
 
     @pytest.mark.slow
     async def test_unrecorded_revocation_keeps_the_grant(self, hub: Hub, shop: Shop, disk: Disk) -> None:
         """If the journal refuses a revocation, the grant stays, and the revocation can be repeated."""
         replies = (C(deploy={}), T("first"), C(deploy={}), T("second"), C(deploy={}), T("done"))
-        session, request = await self.asked(hub, shop, ASK, *replies)
+        session, request = await self.session_with_request(hub, shop, ASK, *replies)
         await hub.decide(request, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
-        await rested(hub, session)
+        await wait_until_idle(hub, session)
         with disk.full_for(GrantRevoked):
             outcome = await hub.revoke_grant(session, "grant-1", by="ben")
         assert outcome.message.startswith("Not revoked, the journal refused it: ")
         await hub.send(session, "again", by="ada")
-        await rested(hub, session)
+        await wait_until_idle(hub, session)
         assert shop.ran == DEPLOYED * 2
         assert (await hub.revoke_grant(session, "grant-1", by="ben")).ok
-        await self.again(hub, session)
+        await self.answer_another_request(hub, session)
         assert bodies(hub, session, CallDecided)[-1].granted == ()
 
 
 class TestEnding:
-    asked = TestAnswering.asked
+    asked = TestAnswering.session_with_request
 
     async def test_withdrawal_is_retried_until_recorded(self, hub: Hub, shop: Shop, disk: Disk) -> None:
         """A stopped agent's request stays until its withdrawal is recorded, but cannot be approved."""
-        session, request = await self.asked(hub, shop)
+        session, request = await self.session_with_request(hub, shop)
         with disk.full_for(ApprovalWithdrawn):
             await hub.abort(session)
-            await came(lambda: disk.refused > 1)
+            await wait_until(lambda: disk.refused > 1)
             assert [a.id for a in await hub.approvals()] == [request]
             assert not (await hub.decide(request, approved=True, by="ada")).ok
-        await came(lambda: not hub._live.get(session)[0].state.approvals)
-        await rested(hub, session)
+        await wait_until(lambda: not hub._live.get(session)[0].state.approvals)
+        await wait_until_idle(hub, session)
         assert (shop.ran, len(bodies(hub, session, ApprovalWithdrawn))) == ([], 1)
 
     async def test_refused_answer_during_stop_leaves_no_request_open(
         self, hub: Hub, shop: Shop, disk: Disk
     ) -> None:
         """If the agent is stopped while an answer is written and refused, the request is withdrawn."""
-        session, request = await self.asked(hub, shop)
+        session, request = await self.session_with_request(hub, shop)
         with disk.full_for(ApprovalDecided):
             answer = asyncio.ensure_future(hub.decide(request, approved=True, by="ada"))
             await asyncio.sleep(0)
             await hub.abort(session)
             assert not (await answer).ok
-        await came(lambda: not hub._live.get(session)[0].state.approvals)
-        await rested(hub, session)
+        await wait_until(lambda: not hub._live.get(session)[0].state.approvals)
+        await wait_until_idle(hub, session)
         assert (shop.ran, len(bodies(hub, session, ApprovalWithdrawn))) == ([], 1)
 
     async def test_failed_run_after_a_refused_write_is_recorded(
         self, hub: Hub, shop: Shop, disk: Disk
     ) -> None:
         """A failed run is recorded even if the session has not learned of an earlier refused write."""
-        session, _ = await self.asked(hub, shop)
+        session, _ = await self.session_with_request(hub, shop)
         hosted = hub._live.get(session)[0]
         with disk.full_for(ModeChanged):
             lost = hosted.hand_over(ModeChanged(mode="shadow", by="ada"))
@@ -322,13 +324,13 @@ class TestEnding:
 
     async def test_closing_retries_the_withdrawal_once(self, hub: Hub, shop: Shop, disk: Disk) -> None:
         """Closing retries the withdrawal once; if that is refused too, the request stays."""
-        session, request = await self.asked(hub, shop)
+        session, request = await self.session_with_request(hub, shop)
         with disk.full_for(ApprovalWithdrawn):
             await hub.abort(session)
             with pytest.raises(JournalError):
                 await hub.close_session(session, by="ada")
             tried = disk.refused
-            await came(lambda: disk.refused > tried)
+            await wait_until(lambda: disk.refused > tried)
             assert [a.id for a in await hub.approvals()] == [request]
         await hub.close_session(session, by="ada")
         assert len(bodies(hub, session, ApprovalWithdrawn)) == 1
@@ -340,24 +342,24 @@ class TestEnding:
         policy = ApprovalPolicy(expire=0.02)
         hub = Hub(Journal.open(tmp_path / "short.db", clock=clock), policy=policy)
         with disk.full_for(ApprovalExpired):
-            session, request = await self.asked(hub, shop)
+            session, request = await self.session_with_request(hub, shop)
             clock.advance(1)
-            await came(lambda: disk.refused > 1)
+            await wait_until(lambda: disk.refused > 1)
             assert not (await hub.decide(request, approved=True, by="ada")).ok
-        await rested(hub, session)
+        await wait_until_idle(hub, session)
         assert (shop.ran, len(bodies(hub, session, ApprovalExpired))) == ([], 1)
         await hub.close()
 
 
 class TestSwitching:
-    asked = TestAnswering.asked
+    asked = TestAnswering.session_with_request
 
     @pytest.mark.parametrize("how", ["net", "mode"])
     async def test_unrecorded_switch_has_no_effect(
         self, hub: Hub, shop: Shop, disk: Disk, how: str
     ) -> None:
         """G-63: a switch that the journal refuses has no effect, also on a waiting call."""
-        session, request = await self.asked(hub, shop)
+        session, request = await self.session_with_request(hub, shop)
         with disk.full_for(NetToggled if how == "net" else ModeChanged):
             outcome = (
                 await hub.toggle_net(session, "approve-before-deploy", False, by="ben", reason="a test")
@@ -367,14 +369,14 @@ class TestSwitching:
         assert outcome.message.startswith("Not switched, the journal refused it: ")
         assert ([a.id for a in await hub.approvals()], shop.ran) == ([request], [])
         assert (await hub.decide(request, approved=False, by="ada")).ok
-        await rested(hub, session)
+        await wait_until_idle(hub, session)
         assert shop.ran == []
 
     async def test_switch_counts_although_withdrawal_fails(
         self, hub: Hub, shop: Shop, disk: Disk
     ) -> None:
         """The switch takes effect even if the request cannot be withdrawn; an answer does not count."""
-        session, request = await self.asked(hub, shop, f"{ASK}\nblock rm")
+        session, request = await self.session_with_request(hub, shop, f"{ASK}\nblock rm")
         with disk.full_for(ApprovalWithdrawn):
             assert (await hub.toggle_net(session, "block-rm", False, by="ben", reason="a test")).ok
         assert [a.id for a in await hub.approvals()] == [request]
@@ -385,5 +387,5 @@ class TestSwitching:
         [again] = await hub.approvals()
         assert (again.id != request, shop.ran) == (True, [])
         assert (await hub.decide(again.id, approved=True, by="ada")).ok
-        await rested(hub, session)
+        await wait_until_idle(hub, session)
         assert shop.ran == DEPLOYED

@@ -37,7 +37,7 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
     await hub.close()
 
 
-async def idle(hub: Hub, shop: Shop, rules: str, *replies: object) -> tuple[str, HostedSession]:
+async def idle_session(hub: Hub, shop: Shop, rules: str, *replies: object) -> tuple[str, HostedSession]:
     """An idle session and its host."""
     session = await start(hub, shop, *(replies or (T("ready"),)), rules=rules)  # type: ignore[arg-type]
     if not replies:
@@ -48,7 +48,7 @@ async def idle(hub: Hub, shop: Shop, rules: str, *replies: object) -> tuple[str,
 class TestOrder:
     async def test_switch_is_recorded_after_the_decision(self, hub: Hub, shop: Shop) -> None:
         """G-63: a net switched on right after the gate allowed a call follows it in the record."""
-        session, hosted = await idle(hub, shop, "block rm")
+        session, hosted = await idle_session(hub, shop, "block rm")
         assert (await hub.toggle_net(session, "block-rm", False, by="ada", reason="a test")).ok
         decision, switched = await asyncio.gather(
             hosted.decide(ToolCall("one", "rm", {})), hub.toggle_net(session, "block-rm", True, by="ada")
@@ -65,7 +65,7 @@ class TestOrder:
     async def test_revocation_is_recorded_after_the_use(self, hub: Hub, shop: Shop) -> None:
         """If a grant is revoked right after it allowed a call, the record has the use first."""
         events = hub.subscribe()
-        session, hosted = await idle(hub, shop, ASK, C(deploy={}), T("done"))
+        session, hosted = await idle_session(hub, shop, ASK, C(deploy={}), T("done"))
         await until(events, ApprovalRequested)
         [request] = await hub.approvals()
         await hub.decide(request.id, approved=True, by="ada", grant=GrantTerms("names"), reason="often")
@@ -103,7 +103,7 @@ class TestNames:
         """If two nets ask about one call, the record names the giver of each grant."""
         events = hub.subscribe()
         rules = f'{ASK}\n{ASK} risk high when input.env = "prod"'
-        session, _ = await idle(hub, shop, rules, C(deploy={"env": "prod"}), T("done"))
+        session, _ = await idle_session(hub, shop, rules, C(deploy={"env": "prod"}), T("done"))
         for name in ("ada", "ben"):
             await until(events, ApprovalRequested)
             [request] = await hub.approvals()

@@ -36,7 +36,7 @@ async def pay(amount: int) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _fresh() -> None:
+def clear_ran() -> None:
     RAN.clear()
 
 

@@ -51,7 +51,7 @@ CALLS = st.fixed_dictionaries(
 )
 
 
-def wishing(wish: Wish, name: str = "deploy") -> Tool:
+def tool_with_hint(wish: Wish, name: str = "deploy") -> Tool:
     @tool(name=name, needs_approval=wish)
     async def made() -> str:
         """Do something."""
@@ -66,13 +66,13 @@ def nets_of(rules: Sequence[str], *tools: Tool) -> tuple[dict[str, SkillNet], tu
     return nets, hinted(registry, nets)
 
 
-def asking(nets: dict[str, SkillNet], given: Input, name: str = "deploy") -> list[str]:
+def asking_nets(nets: dict[str, SkillNet], given: Input, name: str = "deploy") -> list[str]:
     """Return the nets that require approval of a call."""
     manager = create_gate_manager(registry=nets, surroundings=HERE)
     return [each.net for each in manager.explain(ToolCall("c", name, given)).nets if each.asks]
 
 
-def wished(wish: Wish, given: Input) -> bool:
+def hint_asks(wish: Wish, given: Input) -> bool:
     try:
         return wish if isinstance(wish, bool) else bool(wish(given))
     except (KeyError, TypeError):
@@ -93,14 +93,14 @@ class TestBesideAnyRules:
         Both ask only about a path that cannot be resolved, because either could stand aside for the
         other.
         """
-        nets, own = nets_of(rules, wishing(wish))
-        asks = asking(nets, call)
+        nets, own = nets_of(rules, tool_with_hint(wish))
+        asks = asking_nets(nets, call)
         ruled = [
             key for key in asks if key not in own and getattr(nets[key].rule, "tool", "") == "deploy"
         ]
         by_wish = [key for key in asks if key in own]
         placed = call.get("path", 3) in ("src/a", "/srv/shop/src", "../x", "/etc")
-        if not wished(wish, call):
+        if not hint_asks(wish, call):
             assert by_wish == []
         elif not ruled:
             assert len(by_wish) == 1
@@ -129,27 +129,27 @@ class TestBesideARule:
         self, wish: Wish, rule: str, given: Input, asks: str
     ) -> None:
         """A rule about other calls or another tool does not remove a tool's hint."""
-        nets, own = nets_of([rule], wishing(wish))
-        assert ["wish" if key in own else "rule" for key in asking(nets, given)] == [asks]
+        nets, own = nets_of([rule], tool_with_hint(wish))
+        assert ["wish" if key in own else "rule" for key in asking_nets(nets, given)] == [asks]
 
     def test_second_rule_without_condition_replaces_the_hint(self) -> None:
         """G-43: a second rule of the same name, under another key, replaces the hint as well."""
-        _, own = nets_of([f'{ASK} when input.env = "prod"', ASK], wishing(True))
+        _, own = nets_of([f'{ASK} when input.env = "prod"', ASK], tool_with_hint(True))
         assert own == ()
 
     def test_rule_about_a_mapped_name_keeps_the_hint(self) -> None:
         """G-50: a rule about a mapped name does not replace the hint of the whole tool."""
         rules = "map bash.command rm as delete", "require human-approval before delete"
-        nets, [own] = nets_of(rules, wishing(True, "bash"))
-        assert asking(nets, {"command": "rm a; ./x"}, "bash") == ["approve-before-delete", own]
-        assert asking(nets, {"command": "./x"}, "bash") == [own]
+        nets, [own] = nets_of(rules, tool_with_hint(True, "bash"))
+        assert asking_nets(nets, {"command": "rm a; ./x"}, "bash") == ["approve-before-delete", own]
+        assert asking_nets(nets, {"command": "./x"}, "bash") == [own]
 
 
 class TestBesideANetMadeByHand:
     def test_net_that_always_asks_replaces_the_hint(self) -> None:
         """A net that asks about every call of the tool replaces the hint, regardless of its name."""
         registry = {"look-first": tool_approval_net}
-        assert hinted(registry, with_wishes(registry, [wishing(True, "bash")])) == ()
+        assert hinted(registry, with_wishes(registry, [tool_with_hint(True, "bash")])) == ()
 
     @pytest.mark.parametrize("manual", [True, False])
     def test_net_of_the_rules_key_replaces_hint_if_it_asks(self, manual: bool) -> None:
@@ -162,12 +162,12 @@ class TestBesideANetMadeByHand:
             initial_marking={"ready": 1},
         )
         registry = {"approve-before-deploy": net}
-        own = hinted(registry, with_wishes(registry, [wishing(True)]))
+        own = hinted(registry, with_wishes(registry, [tool_with_hint(True)]))
         assert own == (() if manual else ("approve-before-deploy#2",))
 
 
 class TestToolsOfOneName:
     def test_tool_of_a_subagent_keeps_its_hint(self) -> None:
         """A subagent's tool requires approval even if another tool of that name has no hint."""
-        nets, [own] = nets_of([], wishing(lambda args: False), wishing(lambda args: True))
-        assert asking(nets, {}) == [own]
+        nets, [own] = nets_of([], tool_with_hint(lambda args: False), tool_with_hint(lambda args: True))
+        assert asking_nets(nets, {}) == [own]

@@ -25,7 +25,7 @@ from ..support.shop import Shop, bodies, bot, until
 ASK = "require human-approval before deploy"
 
 
-async def asking(hub: Hub, agent: Agent) -> str:
+async def session_with_waiting_call(hub: Hub, agent: Agent) -> str:
     """A session with a call that waits for approval."""
     session = await hub.open_session(agent, SessionConfig(compile_rules(ASK).registry))
     heard = hub.subscribe()
@@ -34,7 +34,7 @@ async def asking(hub: Hub, agent: Agent) -> str:
     return session
 
 
-async def ended(hub: Hub, session: str, how: str) -> None:
+async def end_call(hub: Hub, session: str, how: str) -> None:
     """End the call of a session in this way."""
     match how:
         case "stopped":
@@ -66,9 +66,9 @@ class TestTheReason:
     )
     async def test_agent_of_the_server(self, hub: Hub, how: str, reason: str) -> None:
         """The reason names the operator who stopped, closed or messaged the agent, or the shutdown."""
-        session = await asking(hub, bot(Shop(), C(deploy={}), T("done")))
+        session = await session_with_waiting_call(hub, bot(Shop(), C(deploy={}), T("done")))
         heard = hub.subscribe()
-        await ended(hub, session, how)
+        await end_call(hub, session, how)
         assert reason in headline(await until(heard, ApprovalWithdrawn))
         assert [gone.reason for gone in bodies(hub, session, ApprovalWithdrawn)] == [reason]
 
@@ -87,7 +87,7 @@ class TestTheReason:
         heard = hub.subscribe()
         call = asyncio.ensure_future(hub.call(session, "d1", "deploy", {"env": "prod"}))
         await until(heard, ApprovalRequested)
-        await ended(hub, session, how)
+        await end_call(hub, session, how)
         if how == "stopped":
             assert (await call).outcome == "block"
         else:
@@ -101,7 +101,9 @@ class TestTheReason:
         """Stopping a subagent or its parent is the reason of the subagent's withdrawn request."""
         helper = Agent(ScriptedModel([C(deploy={})]), name="helper", tools=Shop().tools())
         model = ScriptedModel([C(task_helper={"prompt": "Do it"}), T("done")])
-        session = await asking(hub, Agent(model, name="boss", tools=[task_tool(helper)]))
+        session = await session_with_waiting_call(
+            hub, Agent(model, name="boss", tools=[task_tool(helper)])
+        )
         stopped = next(each.id for each in await hub.sessions() if each.agent == which)
         heard = hub.subscribe()
         await hub.abort(stopped, "wrong branch", by="ada")

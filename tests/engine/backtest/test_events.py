@@ -23,7 +23,7 @@ def rejection(**fields: object) -> CallDecided:
     return decided("c1", "deploy", **{**given, **fields})
 
 
-def thens(*bodies: EventBody) -> list[RecordedOutcome]:
+def recorded_outcomes(*bodies: EventBody) -> list[RecordedOutcome]:
     return [i.then for i in items_of(recorded(opening(), *bodies)) if isinstance(i, RecordedCall)]
 
 
@@ -62,17 +62,19 @@ class TestThen:
         self, fields: dict[str, object], expected: RecordedOutcome
     ) -> None:
         """The outcome follows from the decision: allowed, approved, or blocked by a net or the gate."""
-        assert thens(decided("c1", "deploy", **fields)) == [expected]
+        assert recorded_outcomes(decided("c1", "deploy", **fields)) == [expected]
 
     def test_denied_call_counts_as_not_run(self) -> None:
         """A denied call counts as asked about and not run."""
-        [then] = thens(request("p1", "c1", "deploy"), answer("p1", "c1", approved=False), rejection())
+        [then] = recorded_outcomes(
+            request("p1", "c1", "deploy"), answer("p1", "c1", approved=False), rejection()
+        )
         assert (then.outcome, then.ran, then.denied, then.by) == ("ask", False, True, ("maria",))
         assert isinstance(then.rule, RuleRecord | None)
 
     def test_rule_is_taken_from_the_first_asking_net(self) -> None:
         """The rule of an approved call is taken once, from the first net that asked."""
-        found = thens(
+        found = recorded_outcomes(
             request("p1", "c1", "deploy"),
             request("p2", "c1", "deploy").model_copy(update={"net": "another"}),
             decided("c1", "deploy", approved_by=("anna", "jo")),
@@ -92,14 +94,14 @@ class TestThen:
     def test_block_of_another_call_with_the_id_is_ignored(self) -> None:
         """The gate's block of another call with the same id does not count as the denial (G-53)."""
         taken = decided("c1", "deploy", outcome="block", reason="Tool call id 'c1' is already in use.")
-        found = thens(
+        found = recorded_outcomes(
             request("p1", "c1", "deploy"), answer("p1", "c1", approved=False), taken, rejection()
         )
         assert [(then.own, then.denied) for then in found] == [(True, False), (False, True)]
 
     def test_denial_before_a_later_approval_is_ignored(self) -> None:
         """A denial before the host died does not count if a new request was approved."""
-        found = thens(
+        found = recorded_outcomes(
             request("p1", "c1", "deploy"),
             answer("p1", "c1", approved=False),
             request("p2", "c1", "deploy"),

@@ -18,7 +18,7 @@ limit deploy to 1 per session
 """
 
 
-async def recorded() -> Recorder:
+async def recorded_session() -> Recorder:
     recorder = Recorder(compile_rules(RULES, file="deploy.rules").registry)
     await recorder.call("c1", "bash", command="./deploy prod")
     await recorder.call("c2", "bash", command="./test")
@@ -30,7 +30,7 @@ async def recorded() -> Recorder:
     return recorder
 
 
-def then(recorder: Recorder, call_id: str):
+def explained_call(recorder: Recorder, call_id: str):
     events = recorder.events
     event = next(e for e in events if isinstance(e.body, CallDecided) and e.body.call_id == call_id)
     assert isinstance(event.body, CallDecided)
@@ -42,7 +42,7 @@ class TestExplainedThen:
 
     async def test_blocked(self) -> None:
         """G-61: the explanation has the blocking net, its rule, the recorded reason and the way."""
-        view = then(await recorded(), "c1")
+        view = explained_call(await recorded_session(), "c1")
         assert (view.outcome, view.names) == ("block", ("deploy", "bash"))
         [blocking] = [net for net in view.nets if net.verdict == "blocked"]
         assert blocking.reason == "deploy requires a successful call to test first."
@@ -53,7 +53,7 @@ class TestExplainedThen:
 
     async def test_nets_are_shown_before_the_later_call(self) -> None:
         """The nets are shown before the later call: one asks, and the budget is unspent."""
-        view = then(await recorded(), "c3")
+        view = explained_call(await recorded_session(), "c3")
         assert view.outcome == "ask"
         assert [net.net for net in view.nets if net.asks] == ["approve-before-deploy"]
         budget = next(net for net in view.nets if net.net == "limit-deploy-1")
@@ -61,5 +61,5 @@ class TestExplainedThen:
 
     async def test_spent_budget_blocks(self) -> None:
         """After the allowed call the budget blocks."""
-        view = then(await recorded(), "c4")
+        view = explained_call(await recorded_session(), "c4")
         assert "limit-deploy-1" in [net.net for net in view.nets if net.verdict == "blocked"]

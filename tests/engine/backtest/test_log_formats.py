@@ -23,7 +23,7 @@ def read(tmp_path: Path, value: object) -> list[Any]:
     return list(recording.items)
 
 
-def said(items: list[Any]) -> list[str]:
+def outcome_lines(items: list[Any]) -> list[str]:
     """Return calls with their outcomes, and results, in order."""
     lines: list[str] = []
     for item in items:
@@ -65,19 +65,19 @@ class TestResponses:
     )
     def test_call_and_output_are_separate_items(self, tmp_path: Path, value: object) -> None:
         """A call and its output are separate items, in a list, a request, a response or a batch."""
-        assert said(read(tmp_path, value)) == ['3 rm allow ran {"path": "x"}', "rm ok"]
+        assert outcome_lines(read(tmp_path, value)) == ['3 rm allow ran {"path": "x"}', "rm ok"]
 
     def test_call_without_output(self, tmp_path: Path) -> None:
         """The last call of a model has no output yet; a text input has no call."""
         value = {"input": "go", "output": [ITEMS[2]]}
-        assert said(read(tmp_path, value)) == ['1 rm allow no result {"path": "x"}']
+        assert outcome_lines(read(tmp_path, value)) == ['1 rm allow no result {"path": "x"}']
 
     def test_file_with_one_item_per_line(self, tmp_path: Path) -> None:
         """A file with one item per line is one conversation, numbered by line."""
         path = tmp_path / "log.jsonl"
         path.write_text("\n".join(map(json.dumps, ITEMS)))
         [recording] = conversations(path)
-        assert said(list(recording.items)) == ['3 rm allow ran {"path": "x"}', "rm ok"]
+        assert outcome_lines(list(recording.items)) == ['3 rm allow ran {"path": "x"}', "rm ok"]
 
     def test_other_calls(self, tmp_path: Path) -> None:
         """Custom tools, shells and patches are calls; tools that the provider ran are not."""
@@ -93,7 +93,7 @@ class TestResponses:
                 {"type": "web_search_call", "id": "w1", "status": "completed"},
             ],
         )
-        assert said(found) == [
+        assert outcome_lines(found) == [
             '1 rm allow ran {"input": "all"}',
             "rm ok",
             '3 local_shell allow ran {"command": ["ls"]}',
@@ -120,7 +120,7 @@ class TestResponses:
                 {**ask, "id": "a3"},
             ],
         )
-        assert said(found) == [
+        assert outcome_lines(found) == [
             '1 rm allow ran {"n": 1}',
             "rm ok",
             '2 rm allow ran {"n": 1}',
@@ -151,13 +151,13 @@ class TestChat:
     )
     def test_first_choice_of_a_response(self, tmp_path: Path, value: object) -> None:
         """The first choice of a response is used, alone or in a batch."""
-        assert said(read(tmp_path, value)) == ["1 rm allow no result {}"]
+        assert outcome_lines(read(tmp_path, value)) == ["1 rm allow no result {}"]
 
     def test_custom_tool_with_free_text(self, tmp_path: Path) -> None:
         """The free text of a custom tool becomes the only field of its input."""
         call = {"id": "c1", "type": "custom", "custom": {"name": "rm", "input": "all"}}
         found = read(tmp_path, [{"role": "assistant", "tool_calls": [call]}])
-        assert said(found) == ['1 rm allow no result {"input": "all"}']
+        assert outcome_lines(found) == ['1 rm allow no result {"input": "all"}']
 
 
 def ui(*parts: dict[str, object], **fields: object) -> dict[str, object]:
@@ -209,13 +209,13 @@ class TestUserInterfaces:
     def test_current_parts(self, tmp_path: Path, part: dict[str, object], expected: list[str]) -> None:
         """A part has the state of its call and the operator's answer."""
         text: dict[str, object] = {"type": "text", "text": "x"}
-        assert said(read(tmp_path, [GO, ui(text, part)])) == expected
+        assert outcome_lines(read(tmp_path, [GO, ui(text, part)])) == expected
 
     def test_calls_of_one_step(self, tmp_path: Path) -> None:
         """Calls of one step come before the results of that step."""
         first = [tool("1", "output-available"), tool("2", "output-available")]
         found = read(tmp_path, [ui(*first, {"type": "step-start"}, tool("3", "output-available"))])
-        assert [line.split()[1] for line in said(found)] == ["rm", "rm", "ok", "ok", "rm", "ok"]
+        assert [line.split()[1] for line in outcome_lines(found)] == ["rm", "rm", "ok", "ok", "rm", "ok"]
 
     @pytest.mark.parametrize(
         ("state", "expected"),
@@ -237,7 +237,7 @@ class TestUserInterfaces:
             message["parts"] = [{"type": "tool-invocation", "toolInvocation": call}]
         if where != "parts":
             message["toolInvocations"] = [call]
-        assert said(read(tmp_path, [message])) == expected
+        assert outcome_lines(read(tmp_path, [message])) == expected
 
 
 ASKED = {
@@ -262,17 +262,17 @@ class TestAnswers:
             {"type": "tool-approval-response", "approvalId": "a1", "approved": True},
             {"type": "tool-result", "toolCallId": "c1", "toolName": "rm", "output": {"type": "text"}},
         )
-        assert said(found) == ["1 rm ask ran by an operator {}", "rm ok"]
+        assert outcome_lines(found) == ["1 rm ask ran by an operator {}", "rm ok"]
         assert changes(judged("require human-approval before rm", found)) == ["c1 same"]
         assert changes(judged("block mv", found)) == ["c1 allowed"]
 
     def test_denied_call_did_not_run(self, tmp_path: Path) -> None:
         """A denied call did not run."""
         answer = {"type": "tool-approval-response", "approvalId": "a1", "approved": False}
-        assert said(self.answered(tmp_path, answer)) == ["1 rm ask denied {}"]
+        assert outcome_lines(self.answered(tmp_path, answer)) == ["1 rm ask denied {}"]
 
     def test_request_without_answer_has_no_result(self, tmp_path: Path) -> None:
         """A request without an answer, or with an answer to another request, has no result."""
-        assert said(self.answered(tmp_path)) == ["1 rm ask no result {}"]
+        assert outcome_lines(self.answered(tmp_path)) == ["1 rm ask no result {}"]
         answer = {"type": "tool-approval-response", "approvalId": "a2", "approved": True}
-        assert said(self.answered(tmp_path, answer)) == ["1 rm ask no result {}"]
+        assert outcome_lines(self.answered(tmp_path, answer)) == ["1 rm ask no result {}"]

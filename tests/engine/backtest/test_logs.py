@@ -19,18 +19,18 @@ from ...support.laws import examples
 from .recorder import changes, judged
 
 
-def asks(call_id: str, tool: str, arguments: object = "{}") -> dict[str, Any]:
+def openai_call(call_id: str, tool: str, arguments: object = "{}") -> dict[str, Any]:
     """Return OpenAI's message with one call."""
     function = {"name": tool, "arguments": arguments}
     return {"role": "assistant", "content": None, "tool_calls": [{"id": call_id, "function": function}]}
 
 
-def answers(call_id: str, text: str = "ok", **fields: object) -> dict[str, Any]:
+def openai_result(call_id: str, text: str = "ok", **fields: object) -> dict[str, Any]:
     """Return OpenAI's message with a result."""
     return {"role": "tool", "tool_call_id": call_id, "content": text, **fields}
 
 
-def part(kind: str, call_id: str, tool: str, **fields: object) -> dict[str, Any]:
+def vercel_part(kind: str, call_id: str, tool: str, **fields: object) -> dict[str, Any]:
     """Return the AI SDK's part of a message."""
     return {"type": kind, "toolCallId": call_id, "toolName": tool, **fields}
 
@@ -50,8 +50,8 @@ class TestMessages:
         """G-32: calls and results come in order and are matched by id; arguments are JSON text."""
         found = items(
             {"role": "user", "content": "go"},
-            asks("c1", "bash", '{"command": "ls"}'),
-            answers("c1", name="bash"),
+            openai_call("c1", "bash", '{"command": "ls"}'),
+            openai_result("c1", name="bash"),
         )
         assert found == [
             RecordedCall(2, "c1", "bash", {"command": "ls"}, found[0].then),
@@ -75,25 +75,25 @@ class TestMessages:
         found = items(
             {
                 "role": "assistant",
-                "content": [part("tool-call", "c1", "bash", **{given_as: {"command": "ls"}})],
+                "content": [vercel_part("tool-call", "c1", "bash", **{given_as: {"command": "ls"}})],
             },
-            {"role": "tool", "content": [part("tool-result", "c1", "bash", **fields)]},
+            {"role": "tool", "content": [vercel_part("tool-result", "c1", "bash", **fields)]},
         )
         assert found[0].input == {"command": "ls"}
         assert found[1] == RecordedResult("c1", "bash", is_error=is_error)
 
     def test_a_failed_message(self) -> None:
         """A tool message that is marked as an error is a failed result."""
-        assert items(asks("c1", "a"), answers("c1", is_error=True))[1].is_error
-        assert items(asks("c1", "a"), answers("c1", isError=True))[1].is_error
+        assert items(openai_call("c1", "a"), openai_result("c1", is_error=True))[1].is_error
+        assert items(openai_call("c1", "a"), openai_result("c1", isError=True))[1].is_error
 
     def test_a_denied_call(self) -> None:
         """`execution-denied` counts as asked about, denied and not run."""
         found = items(
-            {"role": "assistant", "content": [part("tool-call", "c1", "rm", input={})]},
+            {"role": "assistant", "content": [vercel_part("tool-call", "c1", "rm", input={})]},
             {
                 "role": "tool",
-                "content": [part("tool-result", "c1", "rm", output={"type": "execution-denied"})],
+                "content": [vercel_part("tool-result", "c1", "rm", output={"type": "execution-denied"})],
             },
         )
         assert [(i.then.outcome, i.then.ran, i.then.denied) for i in found] == [("ask", False, True)]
@@ -101,24 +101,34 @@ class TestMessages:
 
     def test_a_call_without_a_result(self) -> None:
         """G-62: a call without a result is judged but has no effect."""
-        found = items(asks("c1", "a"), asks("c2", "a"), answers("c2"), asks("c3", "a"), answers("c3"))
+        found = items(
+            openai_call("c1", "a"),
+            openai_call("c2", "a"),
+            openai_result("c2"),
+            openai_call("c3", "a"),
+            openai_result("c3"),
+        )
         assert changes(judged("limit a to 1 per session", found)) == ["c1 same", "c2 same", "c3 blocked"]
 
     def test_unmatched_or_repeated_results_are_ignored(self) -> None:
         """G-53, G-62: a result without a call, for another tool or repeated is not counted."""
         found = items(
-            answers("c1"), asks("c1", "a"), answers("c1", name="b"), answers("c1"), answers("c1")
+            openai_result("c1"),
+            openai_call("c1", "a"),
+            openai_result("c1", name="b"),
+            openai_result("c1"),
+            openai_result("c1"),
         )
         assert [type(i) for i in found] == [RecordedCall, RecordedResult]
 
     def test_repeated_ids(self) -> None:
         """A repeated id before the result is ignored (G-62); after the result it is another call."""
         found = items(
-            asks("c1", "a", '{"n": 1}'),
-            asks("c1", "a", '{"n": 2}'),
-            answers("c1"),
-            asks("c1", "b"),
-            answers("c1"),
+            openai_call("c1", "a", '{"n": 1}'),
+            openai_call("c1", "a", '{"n": 2}'),
+            openai_result("c1"),
+            openai_call("c1", "b"),
+            openai_result("c1"),
         )
         assert [(i.seq, i.tool, i.input) for i in found if isinstance(i, RecordedCall)] == [
             (1, "a", {"n": 1}),
@@ -128,7 +138,7 @@ class TestMessages:
     @pytest.mark.parametrize("arguments", ["{", "[1]", "null", 7, None, "[" * 100_000])
     def test_arguments_that_are_no_object_count_as_empty(self, arguments: object) -> None:
         """G-32: arguments that are not an object count as empty."""
-        assert items(asks("c1", "a", arguments))[0].input == {}
+        assert items(openai_call("c1", "a", arguments))[0].input == {}
 
     @given(
         st.lists(
@@ -151,16 +161,16 @@ class TestMessages:
             output = {"type": "error-text" if failed else "text", "value": "x"}
             if kind in ("call", "parts") and number not in called:
                 called.add(number)
-                inside = part("tool-call", call_id, tool, input={"n": number})
+                inside = vercel_part("tool-call", call_id, tool, input={"n": number})
                 by_kind = {
-                    "call": asks(call_id, tool, json.dumps({"n": number})),
+                    "call": openai_call(call_id, tool, json.dumps({"n": number})),
                     "parts": {"role": "assistant", "content": [inside]},
                 }
                 messages.append(by_kind[kind])
             elif kind == "result" and number in called:
-                messages.append(answers(call_id, name=tool))
+                messages.append(openai_result(call_id, name=tool))
             elif kind == "part-result" and number in called:
-                result = part("tool-result", call_id, tool, output=output)
+                result = vercel_part("tool-result", call_id, tool, output=output)
                 messages.append({"role": "tool", "content": [result]})
         found = items(*messages)
         calls = {i.call_id: i for i in found if isinstance(i, RecordedCall)}
@@ -173,7 +183,7 @@ class TestMessages:
 class TestFiles:
     """The conversations in a file."""
 
-    CONVERSATION = (asks("c1", "a"), answers("c1"))
+    CONVERSATION = (openai_call("c1", "a"), openai_result("c1"))
 
     def names(self, tmp_path: Path, name: str, text: str) -> list[str]:
         path = tmp_path / name

@@ -85,7 +85,7 @@ def parsed(body: EventBody) -> Recorded | None:
     return RecordedItems().of(event_of((0, "s1", 3, at, kind, text), FILE))
 
 
-def only(items: RecordedItems, one: CallRow) -> Recorded:
+def only_item(items: RecordedItems, one: CallRow) -> Recorded:
     """Return the only item of a row."""
     [item] = items.of_rows("s1", [one], FILE)
     return item
@@ -99,7 +99,7 @@ class TestRows:
     @settings(max_examples=examples(400), deadline=None)
     def test_item_equals_that_of_the_parsed_event(self, body: EventBody) -> None:
         """The item of any tool, input or output equals that of the parsed event."""
-        assert only(RecordedItems(), row(body)) == parsed(body)
+        assert only_item(RecordedItems(), row(body)) == parsed(body)
 
     @pytest.mark.parametrize(
         "real",
@@ -130,7 +130,7 @@ class TestRows:
         for arguments in (forged, {"x": forged}, {"x": [forged, {}]}, {"x": forged, "names": {}}):
             fields = {"names": ("bash",), "outcome": "allow", "mode": "enforce", **real}
             body = CallDecided(call_id="c1", tool="bash", input=arguments, **fields)
-            found = only(RecordedItems(), row(body))
+            found = only_item(RecordedItems(), row(body))
             assert found == parsed(body)
             assert isinstance(found, RecordedCall)
             assert found.names == fields["names"]
@@ -173,7 +173,7 @@ class TestRows:
             CallResult(call_id="c1", tool="a", output="o", is_error=True),
         ):
             text = body.model_dump_json().replace(*change)
-            found = only(RecordedItems(), row(body, text))
+            found = only_item(RecordedItems(), row(body, text))
             assert found == parsed(body)
 
     @pytest.mark.parametrize("text", ["", "[]", "{}", '{"type":"call.result","call_id":"c"', "nul\0"])
@@ -182,21 +182,21 @@ class TestRows:
         """A damaged row gives an error with file and event."""
         damaged: CallRow = (3, 0, kind, text)
         with pytest.raises(JournalError, match=r"journal\.db': event 3 of session 's1' cannot be read"):
-            only(RecordedItems(), damaged)
+            only_item(RecordedItems(), damaged)
 
     def test_equal_openings_are_parsed_once(self) -> None:
         """Sessions with equal openings share one parsed value, and the cache is bounded."""
         kept: dict[str, Any] = {}
         items = RecordedItems(kept)
-        first = only(items, row(opening(sequence("a", "b"))))
-        assert only(items, row(opening(sequence("a", "b")))) is first
+        first = only_item(items, row(opening(sequence("a", "b"))))
+        assert only_item(items, row(opening(sequence("a", "b")))) is first
         for n in range(OPENINGS + 5):
-            only(items, row(opening(sequence("a", f"b{n}"))))
+            only_item(items, row(opening(sequence("a", f"b{n}"))))
         assert len(kept) <= OPENINGS
 
     def test_branch_opening_is_not_cached(self) -> None:
         """A branch's opening is not cached, because its markings are its own."""
         body = SessionOpened(agent="b", model="m", mode="enforce", kind="branch", parent="s0")
         kept: dict[str, Any] = {}
-        assert only(RecordedItems(kept), row(body)) is not None
+        assert only_item(RecordedItems(kept), row(body)) is not None
         assert kept == {}

@@ -19,7 +19,9 @@ from .recorder import Recorder
 ASKS = "require human-approval before deploy"
 
 
-async def session(journal: Journal, name: str, rules: str, inputs: list[Mapping[str, object]]) -> None:
+async def record_session(
+    journal: Journal, name: str, rules: str, inputs: list[Mapping[str, object]]
+) -> None:
     """Record a session in which every deploy is requested, approved and run."""
     recorder = Recorder(compile_rules(rules).registry)
     for number, values in enumerate(inputs, 1):
@@ -31,7 +33,7 @@ async def session(journal: Journal, name: str, rules: str, inputs: list[Mapping[
     journal.write(name, *recorder.bodies)
 
 
-async def found(
+async def saved_requests(
     tmp_path: Path,
     rules: str,
     sessions: list[list[Mapping[str, object]]],
@@ -40,20 +42,22 @@ async def found(
     """Return the rule of the deploys, and the measures that would have saved its requests."""
     with Journal.open(tmp_path / "deploy.db") as journal:
         for number, inputs in enumerate(sessions):
-            await session(journal, f"bot-{number}", rules, inputs)
+            await record_session(journal, f"bot-{number}", rules, inputs)
         path = journal.path
     rule = next(r for r in fatigue(path).rules if r.net.startswith("approve-before-deploy"))
     return rule, saved(path, rule, conditions=condition_of, redaction=redaction or Redaction())
 
 
-def each(number: int, **values: object) -> list[Mapping[str, object]]:
+def equal_inputs(number: int, **values: object) -> list[Mapping[str, object]]:
     return [values] * number
 
 
 class TestGrants:
     async def test_uses_save_nearly_as_much_as_a_session_grant(self, tmp_path: Path) -> None:
         """The suggested uses save nearly as much as a grant for the whole session."""
-        rule, what = await found(tmp_path, ASKS, [each(8, n=1), each(8, n=2), each(8, n=3)])
+        rule, what = await saved_requests(
+            tmp_path, ASKS, [equal_inputs(8, n=1), equal_inputs(8, n=2), equal_inputs(8, n=3)]
+        )
         assert rule.always
         assert what is not None
         assert (what.asked, what.alone, what.sessions) == (24, 24, 3)
@@ -62,12 +66,14 @@ class TestGrants:
 
     async def test_no_grant_if_no_session_asks_twice(self, tmp_path: Path) -> None:
         """If no session asks twice, no grant is suggested."""
-        _, what = await found(tmp_path, ASKS, [each(1, n=n) for n in range(ENOUGH)])
+        _, what = await saved_requests(tmp_path, ASKS, [equal_inputs(1, n=n) for n in range(ENOUGH)])
         assert what is None
 
     async def test_rule_with_no_grants(self, tmp_path: Path) -> None:
         """A rule with `no grants` gets at most a condition."""
-        _, what = await found(tmp_path, f"{ASKS} no grants", [each(ENOUGH, env="staging")])
+        _, what = await saved_requests(
+            tmp_path, f"{ASKS} no grants", [equal_inputs(ENOUGH, env="staging")]
+        )
         assert what is not None
         assert (what.uses, what.by_grant) == (None, 0)
         assert what.when == 'input.env != "staging"'
@@ -76,53 +82,59 @@ class TestGrants:
 class TestConditions:
     async def test_most_common_value(self, tmp_path: Path) -> None:
         """The condition uses the most common value, and its effect is judged, not estimated."""
-        inputs = [*each(18, env="staging"), *each(4, env="prod")]
-        _, what = await found(tmp_path, ASKS, [[{**v, "n": i} for i, v in enumerate(inputs)]])
+        inputs = [*equal_inputs(18, env="staging"), *equal_inputs(4, env="prod")]
+        _, what = await saved_requests(tmp_path, ASKS, [[{**v, "n": i} for i, v in enumerate(inputs)]])
         assert what is not None
         assert (what.when, what.by_condition, what.asked) == ('input.env != "staging"', 18, 22)
 
     async def test_nested_and_plain_values(self, tmp_path: Path) -> None:
         """Nested fields, numbers and booleans are written as rules write them."""
-        _, what = await found(tmp_path, ASKS, [each(ENOUGH, to={"dry": True})])
+        _, what = await saved_requests(tmp_path, ASKS, [equal_inputs(ENOUGH, to={"dry": True})])
         assert what is not None
         assert what.when == "input.to.dry != true"
 
     async def test_rule_keeps_its_condition(self, tmp_path: Path) -> None:
         """A rule keeps its condition; the new one is an addition to it."""
         rules = f'{ASKS} when input.env != "dev"'
-        inputs = [*each(ENOUGH, env="staging"), *each(5, env="dev")]
-        rule, what = await found(tmp_path, rules, [inputs])
+        inputs = [*equal_inputs(ENOUGH, env="staging"), *equal_inputs(5, env="dev")]
+        rule, what = await saved_requests(tmp_path, rules, [inputs])
         assert rule.tally.requests == ENOUGH
         assert what is not None
         assert (what.when, what.by_condition) == ('input.env != "staging"', ENOUGH)
 
     async def test_rarely_shared_values_give_no_condition(self, tmp_path: Path) -> None:
         """Values that only few requests share give no condition."""
-        _, what = await found(tmp_path, ASKS, [[{"n": n} for n in range(ENOUGH + 4)]])
+        _, what = await saved_requests(tmp_path, ASKS, [[{"n": n} for n in range(ENOUGH + 4)]])
         assert what is not None
         assert (what.when, what.by_condition) == (None, 0)
 
     async def test_masked_value_is_not_used(self, tmp_path: Path) -> None:
         """A masked value is not used for a condition."""
-        _, what = await found(tmp_path, ASKS, [each(ENOUGH, password="hunter2hunter2", env="staging")])
+        _, what = await saved_requests(
+            tmp_path, ASKS, [equal_inputs(ENOUGH, password="hunter2hunter2", env="staging")]
+        )
         assert what is not None
         assert what.when == 'input.env != "staging"'
         hidden = Redaction(["env"])
         (tmp_path / "more").mkdir()
-        _, what = await found(tmp_path / "more", ASKS, [each(ENOUGH, env="staging")], hidden)
+        _, what = await saved_requests(
+            tmp_path / "more", ASKS, [equal_inputs(ENOUGH, env="staging")], hidden
+        )
         assert what is not None
         assert what.when is None
 
     @pytest.mark.parametrize("value", ["a\nb", "", "x" * 81, None, 1.5, ["a"]])
     async def test_unwritable_values_give_no_condition(self, tmp_path: Path, value: object) -> None:
         """Long texts, several lines, lists and the like give no condition."""
-        _, what = await found(tmp_path, ASKS, [[{"v": value, "n": n} for n in range(ENOUGH)]])
+        _, what = await saved_requests(tmp_path, ASKS, [[{"v": value, "n": n} for n in range(ENOUGH)]])
         assert what is not None
         assert what.when is None
 
     async def test_suggested_condition_compiles(self, tmp_path: Path) -> None:
         """A suggested condition compiles, whatever the value is."""
-        _, what = await found(tmp_path, ASKS, [each(ENOUGH, env='a "quoted" # \\ value')])
+        _, what = await saved_requests(
+            tmp_path, ASKS, [equal_inputs(ENOUGH, env='a "quoted" # \\ value')]
+        )
         assert what is not None
         assert what.when is not None
         assert condition_of(what.when) is not None
@@ -132,8 +144,8 @@ class TestHonest:
     async def test_another_rule_asks_as_well(self, tmp_path: Path) -> None:
         """A request counts as saved only if no other rule would ask about the call."""
         rules = f"map deploy.env prod as prod\n{ASKS}\nrequire human-approval before prod"
-        inputs = [*each(ENOUGH, env="staging"), *each(ENOUGH, env="prod")]
-        rule, what = await found(tmp_path, rules, [inputs])
+        inputs = [*equal_inputs(ENOUGH, env="staging"), *equal_inputs(ENOUGH, env="prod")]
+        rule, what = await saved_requests(tmp_path, rules, [inputs])
         assert rule.tally.requests == 2 * ENOUGH
         assert what is not None
         assert what.alone == ENOUGH
@@ -142,13 +154,15 @@ class TestHonest:
 
     async def test_high_risk(self, tmp_path: Path) -> None:
         """A high-risk rule gets no suggestion."""
-        rule, what = await found(tmp_path, f"{ASKS} risk high", [each(40, env="staging")])
+        rule, what = await saved_requests(
+            tmp_path, f"{ASKS} risk high", [equal_inputs(40, env="staging")]
+        )
         assert not rule.always
         assert what is None
 
     async def test_cancellation_stops_judging(self, tmp_path: Path) -> None:
         """Judging stops when it is cancelled."""
-        rule, _ = await found(tmp_path, ASKS, [each(ENOUGH, env="staging")])
+        rule, _ = await saved_requests(tmp_path, ASKS, [equal_inputs(ENOUGH, env="staging")])
         path = tmp_path / "deploy.db"
         stopped = saved(
             path, rule, conditions=condition_of, redaction=Redaction(), cancelled=lambda: True

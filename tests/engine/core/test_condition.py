@@ -26,7 +26,7 @@ from interlock.engine.sessions.config import real_path
 from interlock.rules.parse.patterns import compile_regex
 
 
-def at(operator: str, value: object, path: str = "x") -> Compare:
+def comparison(operator: str, value: object, path: str = "x") -> Compare:
     return Compare(tuple(path.split(".")), operator, value)
 
 
@@ -99,7 +99,7 @@ class TestComparing:
         self, operator: str, value: object, found: object, expected: bool | None
     ) -> None:
         """Values compare as in JSON: `true` is not a number, and incomparable kinds give unknown."""
-        assert holds(at(operator, value), {"x": found}) is expected
+        assert holds(comparison(operator, value), {"x": found}) is expected
 
     @pytest.mark.parametrize(
         ("call", "expected"),
@@ -115,31 +115,36 @@ class TestComparing:
         self, call: dict[str, object], expected: bool | None
     ) -> None:
         """A field of a value that is not an object is missing."""
-        assert holds(at("=", 1, "a.b"), call) is expected
+        assert holds(comparison("=", 1, "a.b"), call) is expected
 
     def test_null_field_is_present(self) -> None:
         """A field with value null is present."""
-        assert holds(at("=", None), {"x": None}) is True
-        assert holds(at("=", None), {}) is None
+        assert holds(comparison("=", None), {"x": None}) is True
+        assert holds(comparison("=", None), {}) is None
 
     def test_conditions_with_true_and_one_differ(self) -> None:
         """Conditions differ if one has `true` and the other 1, but not if only positions differ."""
-        assert at("=", True) != at("=", 1)
-        assert at("in", (True, 0)) != at("in", (1, False))
-        assert at("=", 1) == at("=", 1.0)
-        assert len({at("=", True), at("=", 1), Compare(("x",), "=", 1, 5, 9)}) == 2
+        assert comparison("=", True) != comparison("=", 1)
+        assert comparison("in", (True, 0)) != comparison("in", (1, False))
+        assert comparison("=", 1) == comparison("=", 1.0)
+        assert len({comparison("=", True), comparison("=", 1), Compare(("x",), "=", 1, 5, 9)}) == 2
 
 
 PATTERN = compile_regex("/a/")
 COMPARISONS = st.one_of(
     st.builds(
-        at, st.sampled_from(["=", "!="]), st.sampled_from([1, "a", True, None]), st.sampled_from("xyz")
+        comparison,
+        st.sampled_from(["=", "!="]),
+        st.sampled_from([1, "a", True, None]),
+        st.sampled_from("xyz"),
     ),
-    st.builds(at, st.sampled_from(["<", ">="]), st.sampled_from([1, 2, "a"]), st.sampled_from("xyz")),
-    st.builds(at, st.just("in"), st.sampled_from([(), (1, "a")]), st.sampled_from("xyz")),
-    st.builds(at, st.just("contains"), st.sampled_from(["a", 1]), st.sampled_from("xyz")),
-    st.builds(at, st.just("matches"), st.just(PATTERN), st.sampled_from("xyz")),
-    st.builds(at, st.just("under"), st.sampled_from(["a", "/a", "~"]), st.sampled_from("xyz")),
+    st.builds(
+        comparison, st.sampled_from(["<", ">="]), st.sampled_from([1, 2, "a"]), st.sampled_from("xyz")
+    ),
+    st.builds(comparison, st.just("in"), st.sampled_from([(), (1, "a")]), st.sampled_from("xyz")),
+    st.builds(comparison, st.just("contains"), st.sampled_from(["a", 1]), st.sampled_from("xyz")),
+    st.builds(comparison, st.just("matches"), st.just(PATTERN), st.sampled_from("xyz")),
+    st.builds(comparison, st.just("under"), st.sampled_from(["a", "/a", "~"]), st.sampled_from("xyz")),
 )
 CONDITIONS = st.recursive(
     COMPARISONS,
@@ -216,23 +221,23 @@ class TestUntold:
     @pytest.mark.parametrize(
         ("condition", "call", "why"),
         [
-            (at("=", 1, "a.b"), {}, "the call has no input.a.b"),
-            (at("<", 1), {"x": "a"}, "input.x cannot be compared by '<'"),
-            (Not(at("contains", "a")), {"x": 1}, "input.x cannot be compared by 'contains'"),
-            (And((at("=", 1, "y"), at("=", 1))), {"y": 1}, "the call has no input.x"),
+            (comparison("=", 1, "a.b"), {}, "the call has no input.a.b"),
+            (comparison("<", 1), {"x": "a"}, "input.x cannot be compared by '<'"),
+            (Not(comparison("contains", "a")), {"x": 1}, "input.x cannot be compared by 'contains'"),
+            (And((comparison("=", 1, "y"), comparison("=", 1))), {"y": 1}, "the call has no input.x"),
             (
-                at("=", 1),
+                comparison("=", 1),
                 {"x": 1, "X": 2},
                 "another field differs from input.x only in looks",
             ),
             (
-                Not(at("=", 1, "a.b")),
+                Not(comparison("=", 1, "a.b")),
                 {"a": {"b": 2, "b\u200b": 1}},
                 "another field differs from input.a.b only in looks",
             ),
             # The left side is decided despite a missing field; the reason is on the right.
             (
-                And((Or((at("=", 1, "a"), at("=", 1, "y"))), at("=", 1))),
+                And((Or((comparison("=", 1, "a"), comparison("=", 1, "y"))), comparison("=", 1))),
                 {"y": 1},
                 "the call has no input.x",
             ),
@@ -246,16 +251,19 @@ class TestUntold:
 
     def test_known_result_has_no_reason(self) -> None:
         """A condition with a known result has no reason."""
-        assert unknown_reason(Or((at("=", 1, "a"), at("=", 1))), {"x": 1}) is None
-        assert unknown_reason(And((at("=", 1, "a"), at("=", 1))), {"x": 2}) is None
-        assert unknown_reason(at("=", 1), {"x": 2, "y": 1, "xx": 1}) is None
+        assert unknown_reason(Or((comparison("=", 1, "a"), comparison("=", 1))), {"x": 1}) is None
+        assert unknown_reason(And((comparison("=", 1, "a"), comparison("=", 1))), {"x": 2}) is None
+        assert unknown_reason(comparison("=", 1), {"x": 2, "y": 1, "xx": 1}) is None
 
 
 class TestWritten:
     def test_text_has_only_necessary_parentheses(self) -> None:
         """The text has only the necessary parentheses."""
         condition = Or(
-            (And((at("=", "é\n"), Not(at("in", (1, True, None))))), Not(Or((at("<", 2.5), PATTERNED))))
+            (
+                And((comparison("=", "é\n"), Not(comparison("in", (1, True, None))))),
+                Not(Or((comparison("<", 2.5), PATTERNED))),
+            )
         )
         assert condition_text(condition) == (
             'input.x = "é\\n" and input.x not in [1, true, null] '
@@ -263,11 +271,11 @@ class TestWritten:
         )
 
 
-PATTERNED = at("matches", PATTERN)
+PATTERNED = comparison("matches", PATTERN)
 
 
-def under(path: object, folder: str, around: Surroundings = NOWHERE) -> bool | None:
-    return holds(at("under", folder), {"x": path}, around)
+def is_under(path: object, folder: str, around: Surroundings = NOWHERE) -> bool | None:
+    return holds(comparison("under", folder), {"x": path}, around)
 
 
 class TestUnderByName:
@@ -311,7 +319,7 @@ class TestUnderByName:
     )
     def test_compares_names(self, path: str, folder: str, expected: bool | None) -> None:
         """`..` is resolved by name; the base of a relative path is not guessed."""
-        assert under(path, folder) is expected
+        assert is_under(path, folder) is expected
 
     @pytest.mark.parametrize(
         ("path", "folder", "expected"),
@@ -337,7 +345,7 @@ class TestUnderByName:
         self, path: str, folder: str, expected: bool | None
     ) -> None:
         """With a working directory and a home, relative paths and `~` are resolved."""
-        assert under(path, folder, Surroundings(workdir="/w", home="/h/o")) is expected
+        assert is_under(path, folder, Surroundings(workdir="/w", home="/h/o")) is expected
 
 
 def real(path: str) -> str:
@@ -368,22 +376,22 @@ class TestUnderOfOneProcess:
     @pytest.mark.parametrize("around", [NOWHERE, Surroundings("/w"), Surroundings("/w", None, real_path)])
     def test_process_paths_are_unknown(self, path: str, around: Surroundings) -> None:
         """The targets of `/proc/self` and `/dev/fd` are known only to the tool's process."""
-        assert under(path, "/etc", around) is None
-        assert under(path, "/", around) is None
+        assert is_under(path, "/etc", around) is None
+        assert is_under(path, "/", around) is None
 
     def test_link_to_a_process_path_is_unknown(self, tmp_path: Path) -> None:
         """A link that leads to such a path is followed and gives unknown."""
         (tmp_path / "inside").symlink_to("/proc/self/cwd")
         (tmp_path / "fd").symlink_to("/dev/fd")
         around = Surroundings(str(tmp_path), None, real_path)
-        assert under("inside/a", ".", around) is None
-        assert under("fd/0", ".", around) is None
-        assert under("other", ".", around) is True
+        assert is_under("inside/a", ".", around) is None
+        assert is_under("fd/0", ".", around) is None
+        assert is_under("other", ".", around) is True
 
     @pytest.mark.parametrize("path", ["/proc/selfish/x", "/proc/cpuinfo", "/dev/fdx", "/dev/null"])
     def test_other_paths_are_known(self, path: str) -> None:
         """Other paths in these folders are the same for all processes."""
-        assert under(path, "/proc") is path.startswith("/proc")
+        assert is_under(path, "/proc") is path.startswith("/proc")
 
     def test_follows_links_as_the_system_does(self, tmp_path: Path) -> None:
         """Links, blanks and missing paths resolve as with `os.path.realpath`."""
@@ -427,14 +435,14 @@ class TestUnderForReal:
     )
     def test_follows_links(self, around: Surroundings, path: str, expected: bool | None) -> None:
         """A link inside that leads outside is outside, and vice versa."""
-        assert under(path, "src", around) is expected
-        assert under(path, "in/", around) is expected
+        assert is_under(path, "src", around) is expected
+        assert is_under(path, "in/", around) is expected
 
     def test_absolute_path_equals_relative_one(self, around: Surroundings, tmp_path: Path) -> None:
         """An absolute path is equivalent to a relative one with the same target."""
-        assert under(str(tmp_path / "work/src/a.py"), "src", around) is True
-        assert under("src/a.py", str(tmp_path / "home/project/src"), around) is True
-        assert under("/etc/passwd", "src", around) is False
+        assert is_under(str(tmp_path / "work/src/a.py"), "src", around) is True
+        assert is_under("src/a.py", str(tmp_path / "home/project/src"), around) is True
+        assert is_under("/etc/passwd", "src", around) is False
 
     def test_unresolvable_path_is_unknown(self, tmp_path: Path) -> None:
         """A path that cannot be resolved gives unknown."""
@@ -445,9 +453,9 @@ class TestUnderForReal:
         around = Surroundings(str(tmp_path), None, strict)
         (tmp_path / "src").mkdir()
         (tmp_path / "src/loop").symlink_to("loop")
-        assert under("src/loop/x", "src", around) is None
-        assert under("src/missing", "src", around) is None
-        assert under("src", "src", around) is True
+        assert is_under("src/loop/x", "src", around) is None
+        assert is_under("src/missing", "src", around) is None
+        assert is_under("src", "src", around) is True
 
     @given(
         st.lists(
@@ -468,4 +476,4 @@ class TestUnderForReal:
         path = "/".join(parts) or "."
         end = Path(os.path.realpath(root / path))
         inside = end == root / "src" or root / "src" in end.parents
-        assert under(path, "src", Surroundings(str(root), None, real)) is inside
+        assert is_under(path, "src", Surroundings(str(root), None, real)) is inside

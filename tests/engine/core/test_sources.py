@@ -16,7 +16,7 @@ LETTER = "Please pay Bob A. Smith (GB29NW6016) $1,050.50 by 5pm, and write to 'm
 WORDS = st.lists(st.text("abé1-@", min_size=1, max_size=4), min_size=1, max_size=6)
 
 
-def said(*texts: str, source: str = USER) -> SourceTexts:
+def texts_of(*texts: str, source: str = USER) -> SourceTexts:
     kept = SourceTexts([source])
     for text in texts:
         kept.add(source, text)
@@ -38,7 +38,7 @@ class TestWholeValues:
         ],
     )
     def test_found_in_a_text(self, value: str | float) -> None:
-        assert said(LETTER).find(value, [USER]) is True
+        assert texts_of(LETTER).find(value, [USER]) is True
 
     @pytest.mark.parametrize(
         "value",
@@ -46,10 +46,10 @@ class TestWholeValues:
     )
     def test_parts_of_words_do_not_match(self, value: str | float) -> None:
         """A part of an address does not match, and neither does text in another case."""
-        assert said(LETTER).find(value, [USER]) is False
+        assert texts_of(LETTER).find(value, [USER]) is False
 
     def test_unicode_composition_does_not_matter(self) -> None:
-        assert said("Gro\u0308\u00dfe").find("Gr\u00f6\u00dfe", [USER]) is True
+        assert texts_of("Gro\u0308\u00dfe").find("Gr\u00f6\u00dfe", [USER]) is True
 
     @given(WORDS, WORDS, WORDS)
     def test_found_in_any_surroundings(
@@ -59,13 +59,13 @@ class TestWholeValues:
         text = " ".join([*before, *value, *after])
         wanted = " ".join(value)
         expected = any(sign.isalnum() for sign in wanted)
-        assert said(text).find(wanted, [USER]) is expected
+        assert texts_of(text).find(wanted, [USER]) is expected
 
     @pytest.mark.slow
     @given(st.text("ab @.,-", max_size=12), st.text("ab@-", min_size=1, max_size=3))
     def test_match_of_one_word_is_a_whole_word(self, text: str, value: str) -> None:
         """Law: a match is bounded by blanks, commas or sentence punctuation."""
-        if said(text).find(value, [USER]):
+        if texts_of(text).find(value, [USER]):
             assert value in {part.strip(".,") for part in text.split(" ")} | {
                 part.strip(".") for part in text.replace(",", " ").split(" ")
             }
@@ -74,25 +74,25 @@ class TestWholeValues:
 class TestJson:
     def test_texts_names_and_numbers_count(self) -> None:
         output = json.dumps({"ada@x.org": [{"iban": "DE 12\n34", "sum": 5.0}], "ok": True})
-        kept = said(output, source="contacts")
+        kept = texts_of(output, source="contacts")
         found = [kept.find(v, ["contacts"]) for v in ("ada@x.org", "DE 12 34", 5, "5.0", "iban", 7)]
         assert found == [True, True, True, True, True, False]
 
     @pytest.mark.parametrize("text", ["[1, ", "{ada@x.org}", "[" * 100_000])
     def test_broken_json_is_read_as_text(self, text: str) -> None:
-        kept = said(text)
+        kept = texts_of(text)
         assert kept.find("ada@x.org", [USER]) is ("ada" in text)
 
     @given(st.decimals(allow_nan=False, allow_infinity=False, places=2, max_value=10**6, min_value=0))
     def test_numbers_compare_by_value(self, number: Decimal) -> None:
-        kept = said(json.dumps([float(number)]), f"{number:,}")
+        kept = texts_of(json.dumps([float(number)]), f"{number:,}")
         assert kept.find(float(number), [USER]) is True
 
 
 class TestMemory:
     def test_unknown_source_gives_none(self) -> None:
-        assert said(LETTER).find("x", ["get_contacts"]) is None
-        assert said(LETTER).find("Bob", ["get_contacts", USER]) is True
+        assert texts_of(LETTER).find("x", ["get_contacts"]) is None
+        assert texts_of(LETTER).find("Bob", ["get_contacts", USER]) is True
 
     def test_earlier_texts_of_a_new_source_are_unknown(self) -> None:
         """Earlier texts of the source are unknown."""
@@ -105,14 +105,14 @@ class TestMemory:
     def test_value_beyond_the_bound_is_unknown(self, bound: str, monkeypatch: pytest.MonkeyPatch) -> None:
         """Beyond the bound a value is found or unknown, but never false."""
         monkeypatch.setattr(sources, bound, 10)
-        kept = said(*(f"w{number}" for number in range(30)))
+        kept = texts_of(*(f"w{number}" for number in range(30)))
         assert kept.find("w1", [USER]) is True
         assert kept.find("w29", [USER]) is None
         kept.clear()
         assert kept.find("w29", [USER]) is False
 
     def test_other_sources_are_not_kept(self) -> None:
-        kept = said("Bob")
+        kept = texts_of("Bob")
         kept.add("web", "Eve")
         assert kept.sources == {USER}
         assert kept.find("Eve", [USER]) is False
@@ -124,16 +124,16 @@ class TestMembers:
     EMAIL = member_source(("email",), "get_contacts")
     RESULT = '[{"name": "Ada", "email": "ada@x.org", "notes": "eve@x.org"}, {"name": "Bob"}]'
 
-    def found(self, value: str | float, *results: str, source: str = EMAIL) -> bool | None:
+    def find_in_results(self, value: str | float, *results: str, source: str = EMAIL) -> bool | None:
         kept = SourceTexts([source])
         for result in results:
             kept.add("get_contacts", result)
         return kept.find(value, [source])
 
     def test_other_members_do_not_count(self) -> None:
-        assert self.found("ada@x.org", self.RESULT) is True
-        assert self.found("eve@x.org", self.RESULT) is False
-        assert self.found("Ada", self.RESULT) is False
+        assert self.find_in_results("ada@x.org", self.RESULT) is True
+        assert self.find_in_results("eve@x.org", self.RESULT) is False
+        assert self.find_in_results("Ada", self.RESULT) is False
 
     def test_results_of_another_tool_do_not_count(self) -> None:
         kept = SourceTexts([self.EMAIL])
@@ -144,8 +144,8 @@ class TestMembers:
     def test_member_matches_as_a_whole(self) -> None:
         """A member whose value is a sentence does not match single words of it."""
         result = '{"email": "send it to eve@x.org  now"}'
-        assert self.found("eve@x.org", result) is False
-        assert self.found("send it to eve@x.org now", result) is True
+        assert self.find_in_results("eve@x.org", result) is False
+        assert self.find_in_results("send it to eve@x.org now", result) is True
 
     @pytest.mark.parametrize(
         ("path", "result", "value"),
@@ -161,13 +161,13 @@ class TestMembers:
     def test_members_along_a_path_match(
         self, path: tuple[str, ...], result: str, value: str | float
     ) -> None:
-        assert self.found(value, result, source=member_source(path, "get_contacts")) is True
+        assert self.find_in_results(value, result, source=member_source(path, "get_contacts")) is True
 
     def test_items_path_excludes_members_and_words(self) -> None:
         """Items of a list do not count as members, and neither do words in them."""
         items = member_source(("*",), "get_contacts")
-        assert self.found("eve", '["ask eve first", {"name": "eve"}]', source=items) is False
-        assert self.found("eve", '{"*": "eve"}', source=items) is True
+        assert self.find_in_results("eve", '["ask eve first", {"name": "eve"}]', source=items) is False
+        assert self.find_in_results("eve", '{"*": "eve"}', source=items) is True
 
     @pytest.mark.parametrize(
         "result",
@@ -180,7 +180,7 @@ class TestMembers:
         ],
     )
     def test_member_elsewhere_does_not_count(self, result: str) -> None:
-        assert self.found("eve@x.org", result) is False
+        assert self.find_in_results("eve@x.org", result) is False
 
     @pytest.mark.parametrize(
         "result", ["email: eve@x.org", "{", '{"email": "ada", "email": "eve@x.org"}', "[" * 100_000]
@@ -190,8 +190,8 @@ class TestMembers:
 
         Values found in other results stay known.
         """
-        assert self.found("eve@x.org", result) is None
-        assert self.found("ada@x.org", self.RESULT, result) is True
+        assert self.find_in_results("eve@x.org", result) is None
+        assert self.find_in_results("ada@x.org", self.RESULT, result) is True
 
     def test_member_and_whole_tool_as_sources(self) -> None:
         kept = SourceTexts([self.EMAIL, "get_contacts"])

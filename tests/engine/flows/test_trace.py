@@ -30,7 +30,7 @@ SUBMIT = C(submit={"answer": "42"})
 Told: TypeAlias = tuple[object, ...]
 
 
-def told(traced: list[Traced]) -> list[Told]:
+def traced_events(traced: list[Traced]) -> list[Told]:
     """Return the traced events without their times, which must not be negative."""
     assert all(getattr(each, "seconds", 0) >= 0 for each in traced)
     return [
@@ -39,7 +39,7 @@ def told(traced: list[Traced]) -> list[Told]:
     ]
 
 
-def traces(traced: list[Traced], *nodes: Adds) -> FlowRuntime:
+def traced_run(traced: list[Traced], *nodes: Adds) -> FlowRuntime:
     """Return a traced run of these nodes."""
     return FlowRuntime(flow("S", "Z", *nodes), M("S")(val=1), trace=traced.append)
 
@@ -48,9 +48,9 @@ class TestSteps:
     async def test_each_step(self) -> None:
         """Section 12: every step has a beginning and an end, with the states after it."""
         traced: list[Traced] = []
-        runtime = traces(traced, F("S", "A", "B"), J("A", "B", "Z"))
+        runtime = traced_run(traced, F("S", "A", "B"), J("A", "B", "Z"))
         await runtime.run(CTX)
-        assert told(traced) == [
+        assert traced_events(traced) == [
             (StepBegan, "S", "fork"),
             (StepEnded, "S", ("A", "B"), None),
             (StepBegan, "A + B", "join"),
@@ -64,10 +64,10 @@ class TestSteps:
         def breaks(n: int) -> int:
             raise ValueError("no")
 
-        runtime = traces(traced, W("S", "Z", breaks))
+        runtime = traced_run(traced, W("S", "Z", breaks))
         with pytest.raises(ValueError, match="no") as caught:
             await runtime.next(CTX)
-        assert told(traced) == [(StepBegan, "S", "work"), (StepFailed, "S", caught.value)]
+        assert traced_events(traced) == [(StepBegan, "S", "work"), (StepFailed, "S", caught.value)]
 
     async def test_cancelled_step_is_reported_as_failed(self) -> None:
         """A cancelled step is reported as failed."""
@@ -76,10 +76,10 @@ class TestSteps:
         def cancelled(n: int) -> int:
             raise asyncio.CancelledError
 
-        runtime = traces(traced, W("S", "Z", cancelled))
+        runtime = traced_run(traced, W("S", "Z", cancelled))
         with pytest.raises(asyncio.CancelledError):
             await runtime.next(CTX)
-        assert [kind for kind, *_ in told(traced)] == [StepBegan, StepFailed]
+        assert [kind for kind, *_ in traced_events(traced)] == [StepBegan, StepFailed]
 
     async def test_failing_trace_does_not_stop_the_run(self, caplog: pytest.LogCaptureFixture) -> None:
         """An exception in a trace is logged, and the run continues."""
@@ -108,7 +108,7 @@ class TestAgents:
         node = flow_of(agent(echo, fails, ask))
         runtime = FlowRuntime(node, X(), factory=script, trace=traced.append)
         await runtime.next(CTX)
-        assert told(traced) == [
+        assert traced_events(traced) == [
             (StepBegan, "X", "agent"),
             (ModelCalled, "X", "X#1", usage),
             (ToolRan, "X", "echo", "c1", False, False),
@@ -118,10 +118,10 @@ class TestAgents:
         ]
         traced.clear()
         assert await runtime.resume(CTX, "X::ask", 1) == Continue()
-        assert told(traced) == [(StepBegan, "X", "agent"), (StepEnded, "X", ("X",), None)]
+        assert traced_events(traced) == [(StepBegan, "X", "agent"), (StepEnded, "X", ("X",), None)]
         traced.clear()
         await runtime.next(CTX)
-        assert told(traced)[-1] == (StepEnded, "X", ("Answer",), None)
+        assert traced_events(traced)[-1] == (StepEnded, "X", ("Answer",), None)
         assert await runtime.next(CTX) == Done(Answer(answer="42"))
 
     async def test_failed_model_call_has_no_usage(self) -> None:
@@ -132,7 +132,7 @@ class TestAgents:
         )
         with pytest.raises(AgentError) as caught:
             await runtime.next(CTX)
-        assert told(traced) == [
+        assert traced_events(traced) == [
             (StepBegan, "X", "agent"),
             (ModelCalled, "X", "X#1", None),
             (StepFailed, "X", caught.value),

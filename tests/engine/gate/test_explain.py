@@ -18,7 +18,7 @@ from .support.helpers import call, everything, manager, net
 APPROVE = GateContext(confirm=lambda _: True)
 
 
-async def done(gate: GateManager, *tools: str, **fields: Any) -> None:
+async def make_successful_calls(gate: GateManager, *tools: str, **fields: Any) -> None:
     """Make calls that are approved and succeed."""
     for tool in tools:
         made = call(tool, "done", **fields)
@@ -26,7 +26,7 @@ async def done(gate: GateManager, *tools: str, **fields: Any) -> None:
         gate.handle_tool_result(ToolResult("done", tool))
 
 
-def way(gate: GateManager, tool: str, **fields: Any) -> str:
+def explained_way(gate: GateManager, tool: str, **fields: Any) -> str:
     return str(gate.explain(call(tool, **fields)).way)
 
 
@@ -73,7 +73,7 @@ class TestVerdicts:
         gate = create_gate_manager(registry=rules.registry)
         assert isinstance(gate.explain(call("rm")).way, Never)
         gate.remove_net("block-rm")
-        assert way(gate, "rm") == "look → rm"
+        assert explained_way(gate, "rm") == "look → rm"
 
 
 class TestWay:
@@ -82,19 +82,19 @@ class TestWay:
     async def test_way_starts_from_present_markings(self) -> None:
         """The way starts from the present markings, and approvals are marked."""
         gate = manager(RULES)
-        assert way(gate, "deploy") == "lint → test → deploy (approval)"
-        await done(gate, "lint")
-        assert way(gate, "deploy") == "test → deploy (approval)"
-        await done(gate, "test")
+        assert explained_way(gate, "deploy") == "lint → test → deploy (approval)"
+        await make_successful_calls(gate, "lint")
+        assert explained_way(gate, "deploy") == "test → deploy (approval)"
+        await make_successful_calls(gate, "test")
         assert gate.explain(call("deploy")).outcome == "ask"
-        assert way(gate, "deploy") == "deploy (approval)"
+        assert explained_way(gate, "deploy") == "deploy (approval)"
 
     async def test_spent_limit_is_refilled_or_never(self) -> None:
         """A spent limit is refilled by its own tool, or never."""
         gate = manager("limit a to 1 per session\nlimit b to 1 per c\nrequire d before c")
-        await done(gate, "a", "b")
+        await make_successful_calls(gate, "a", "b")
         assert gate.explain(call("a")).way == Never(("limit-a-1",))
-        assert way(gate, "b") == "d → c → b"
+        assert explained_way(gate, "b") == "d → c → b"
 
     def test_all_forbidding_nets_are_named(self) -> None:
         """All nets that together forbid a call are named."""
@@ -132,7 +132,7 @@ class TestWay:
                 ),
             ]
         )
-        assert way(gate, "go") == "try (fails) → go"
+        assert explained_way(gate, "go") == "try (fails) → go"
 
 
 LINES = [
@@ -171,14 +171,14 @@ class TestLaw:
                 await gate.handle_tool_call(call(tool, "1"), APPROVE)
                 gate.handle_tool_result(ToolResult("1", tool, is_error=fails))
             explained = gate.explain(call(goal))
-            decision = await _tried(gate, [], goal)
+            decision = await blocked_after(gate, [], goal)
             assert (explained.outcome == "block") == decision
             match explained.way:
                 case Way(calls):
-                    assert not await _tried(gate, [c.names[0] for c in calls[:-1]], goal)
+                    assert not await blocked_after(gate, [c.names[0] for c in calls[:-1]], goal)
                 case Never():
                     for tools in ("abcabc", "bcabca", "cabcab", "aabbcc", "ababab", "bcbcbc", "acacac"):
-                        assert await _tried(gate, list(tools), goal)
+                        assert await blocked_after(gate, list(tools), goal)
                 case other:
                     assert other is None
                     assert explained.outcome == "allow"
@@ -186,7 +186,7 @@ class TestLaw:
         asyncio.run(check())
 
 
-async def _tried(gate: GateManager, tools: list[str], goal: str) -> bool:
+async def blocked_after(gate: GateManager, tools: list[str], goal: str) -> bool:
     """Return whether `goal` is blocked after those calls, and restore the gate."""
     before = {key: dict(state.marking) for key, state in gate.states.items()}
     for tool in tools:

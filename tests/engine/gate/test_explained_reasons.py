@@ -23,14 +23,14 @@ RULES = (
 )
 
 
-def explaining(rules: str = RULES) -> GateManager:
+def explaining_manager(rules: str = RULES) -> GateManager:
     return create_gate_manager(registry=compile_rules(rules).registry, explain_blocks=True)
 
 
 class TestReason:
     async def test_names_the_calls_that_unlock(self) -> None:
         """G-18: the exact reason is followed by the calls that lead there, with approvals marked."""
-        decision = await explaining().handle_tool_call(call("deploy"))
+        decision = await explaining_manager().handle_tool_call(call("deploy"))
         assert decision.reason == (
             "deploy requires a successful call to test first. "
             "To get there: lint → test → deploy (approval)."
@@ -38,7 +38,7 @@ class TestReason:
 
     async def test_permanently_spent_limit_is_named(self) -> None:
         """A limit that is permanently used up is named as what forbids the call."""
-        gate = explaining()
+        gate = explaining_manager()
         assert not (await gate.handle_tool_call(call("push"))).block
         decision = await gate.handle_tool_call(call("push", "2"))
         assert decision.reason == (
@@ -48,12 +48,12 @@ class TestReason:
 
     async def test_block_rule_reason_is_unchanged(self) -> None:
         """G-18: the reason of a block rule already says that no call helps."""
-        decision = await explaining().handle_tool_call(call("rm"))
+        decision = await explaining_manager().handle_tool_call(call("rm"))
         assert decision.reason == "rm is blocked and cannot be called."
 
     async def test_denial_reason_is_unchanged(self) -> None:
         """G-13: if no net blocks, only the operator's denial or the missing approval is given."""
-        gate = explaining("require human-approval before deploy")
+        gate = explaining_manager("require human-approval before deploy")
         refused = await gate.handle_tool_call(call("deploy"), Operator(False).context)
         assert refused.reason == "deploy was rejected by human review."
         unasked = await gate.handle_tool_call(call("deploy", "2"))
@@ -69,7 +69,7 @@ class TestReason:
 
     async def test_block_after_an_answer_is_explained(self) -> None:
         """G-58: a net that blocks only after the approver's answer is explained as well."""
-        gate = explaining("require human-approval before deploy\nrequire test before deploy")
+        gate = explaining_manager("require human-approval before deploy\nrequire test before deploy")
         gate.remove_net("require-test-before-deploy")
 
         def confirm(_: object) -> bool:
@@ -114,7 +114,7 @@ class TestReason:
 
     async def test_explaining_moves_no_net(self) -> None:
         """Explaining moves no net, and the named way works afterwards."""
-        gate = explaining()
+        gate = explaining_manager()
         await gate.handle_tool_call(call("deploy"))
         for name in ("lint", "test"):
             assert not (await gate.handle_tool_call(call(name, name))).block

@@ -138,7 +138,7 @@ class Model:
     def names(self, waiting: Waiting) -> frozenset[str]:
         return frozenset(names(call(waiting.made.tool_name, **waiting.input)))
 
-    def spent_up(self) -> bool:
+    def is_used_up(self) -> bool:
         return sum(time > self.now - WINDOW for time in self.spent) >= MOST
 
     def usable(self, question: str, waiting: Waiting) -> list[str]:
@@ -177,11 +177,11 @@ class Model:
             if len(waiting.approved.get(question, ())) < PEOPLE[question]:
                 asked = asked or question
         counted = self.applies("limit", waiting)
-        blocked = self.applies("never", waiting) or (counted and self.spent_up())
+        blocked = self.applies("never", waiting) or (counted and self.is_used_up())
         shadow = self.mode == "shadow" and waiting.shadow
         outcome = "block" if blocked else "ask" if asked else "allow"
         if outcome == "allow" or (shadow and outcome == "ask"):
-            if counted and not self.spent_up():
+            if counted and not self.is_used_up():
                 self.spent.append(self.now)
             for key in used.values():
                 left = self.grants[key].left
@@ -214,7 +214,7 @@ class Model:
             None if terms.seconds is None else self.now + terms.seconds,
         )
 
-    def hear(self, waiting: Waiting, question: str, answer: ApprovalAnswer) -> bool:
+    def apply_answer(self, waiting: Waiting, question: str, answer: ApprovalAnswer) -> bool:
         """Apply an answer; return whether it refuses the call."""
         waiting.shadow = False
         if answer.again:
@@ -274,7 +274,7 @@ class World:
                 task = next(task for w, task in self.tasks if w is waiting)
                 self.tasks = [(w, t) for w, t in self.tasks if w is not waiting]
                 task.cancel()
-                await settled()
+                await run_until_waiting()
                 assert task.cancelled()
             case ("time", seconds):
                 self.clock.now += seconds
@@ -305,15 +305,15 @@ class World:
 
         task = asyncio.ensure_future(self.gate.handle_tool_call(made, GateContext(confirm)))
         self.tasks.append((waiting, task))
-        await settled()
+        await run_until_waiting()
         self.compare(waiting, refused=False)
 
     async def answer(self, which: int, answer: ApprovalAnswer) -> None:
         waiting, request, future = self.open.pop(which)
         question = QUESTION[request.net]
-        refused = self.model.hear(waiting, question, answer)
+        refused = self.model.apply_answer(waiting, question, answer)
         future.set_result(answer)
-        await settled()
+        await run_until_waiting()
         self.compare(waiting, refused=refused)
 
     def compare(self, waiting: Waiting, *, refused: bool) -> None:
@@ -391,7 +391,7 @@ class World:
             assert sum(start <= time < start + WINDOW for time in self.moved) <= MOST
 
 
-async def settled() -> None:
+async def run_until_waiting() -> None:
     """Let every task run until it waits."""
     for _ in range(12):
         await asyncio.sleep(0)
@@ -465,6 +465,6 @@ class TestLaws:
                 world.check()
             for _, task in world.tasks:
                 task.cancel()
-            await settled()
+            await run_until_waiting()
 
         asyncio.run(live())

@@ -34,7 +34,7 @@ History = list[Event]
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _quiet() -> Iterator[None]:
+def without_logging() -> Iterator[None]:
     """Disable logging: callbacks raise here by the thousand."""
     logging.disable(logging.CRITICAL)
     yield
@@ -228,7 +228,7 @@ class Expected:
         self.log.append((event[:3], list(asked), decided, list(self.gate.active), self.gate.mode, held))
 
 
-def differ(twice: Twice, history: History, *, dynamic: bool, mode: str) -> Any:
+def first_difference(twice: Twice, history: History, *, dynamic: bool, mode: str) -> Any:
     """Run a history on both sides and return the first difference."""
     real, expected = (side(twice, dynamic=dynamic, mode=mode) for side in (Real, Expected))
 
@@ -244,21 +244,21 @@ def differ(twice: Twice, history: History, *, dynamic: bool, mode: str) -> Any:
     return None if real.heard == expected.heard else (real.heard, expected.heard)
 
 
-def agree(make: Callable[[Random], Twice], random: Random) -> None:
+def check_agreement(make: Callable[[Random], Twice], random: Random) -> None:
     """Compare both on random nets and a random history; report the shortest differing history."""
     twice = make(random)
     how = {"dynamic": random.random() < 0.5, "mode": random.choice(["enforce", "enforce", "shadow"])}
     history = any_history(random, twice)
-    if differ(twice, history, **how) is None:
+    if first_difference(twice, history, **how) is None:
         return
     at = 0
     while at < len(history):
         shorter = history[:at] + history[at + 1 :]
-        if differ(twice, shorter, **how) is None:
+        if first_difference(twice, shorter, **how) is None:
             at += 1
         else:
             history = shorter
-    found, right = differ(twice, history, **how)
+    found, right = first_difference(twice, history, **how)
     assert found == right, (twice.plain, history)
 
 
@@ -275,7 +275,7 @@ class TestOracle:
         """G-10 … G-17, G-20 … G-23, G-25, G-50, G-53, G-57 … G-59: all kinds of transitions, failing
         callbacks, and events during a request."""
         for _ in range(20):
-            agree(hand_built, random)
+            check_agreement(hand_built, random)
 
     @pytest.mark.slow
     @given(st.randoms(use_true_random=True))
@@ -283,7 +283,7 @@ class TestOracle:
     def test_rules_agree_with_exact_reasons(self, random: Random) -> None:
         """G-18, G-43, G-50, G-54, G-55: rules with maps and duplicates, with their exact reasons."""
         for _ in range(15):
-            agree(compiled, random)
+            check_agreement(compiled, random)
 
     def test_both_sides_use_the_same_keys(self) -> None:
         """G-43: both sides use the same keys."""

@@ -16,11 +16,11 @@ from .support.helpers import call, gate, manager
 RULES = "require human-approval before deploy"
 
 
-def given() -> dict[str, Any]:
+def original_input() -> dict[str, Any]:
     return {"env": "staging", "to": ["a", {"b": 1}], "pair": ([1], {2}), "raw": bytearray(b"x")}
 
 
-def spoil(request: ApprovalRequest) -> None:
+def change_input(request: ApprovalRequest) -> None:
     """Change every mutable part of a request's input."""
     value: Any = request.call.input
     value["to"][1]["b"] = "changed"
@@ -72,16 +72,16 @@ class TestCopy:
 
     async def test_changed_request_does_not_affect_the_call(self) -> None:
         """G-69: changes to the request's input do not run and are no edit."""
-        made = given()
+        made = original_input()
 
         def confirm(request: ApprovalRequest) -> bool:
-            spoil(request)
+            change_input(request)
             return True
 
         decision = await manager(RULES).handle_tool_call(call("deploy", **made), GateContext(confirm))
         assert decision.outcome == "allow"
-        assert decision.call.input == given()
-        assert made == given()
+        assert decision.call.input == original_input()
+        assert made == original_input()
         assert decision.approvals[0].answer.input is None
 
     async def test_changed_request_does_not_affect_single_net(self) -> None:
@@ -89,12 +89,12 @@ class TestCopy:
         (net,) = compile_rules(RULES).nets
 
         def confirm(request: ApprovalRequest) -> bool:
-            spoil(request)
+            change_input(request)
             return True
 
-        made = call("deploy", **given())
+        made = call("deploy", **original_input())
         decision = await handle_tool_call(made, GateContext(confirm), net, initial_state(net))
-        assert decision.call.input == given()
+        assert decision.call.input == original_input()
 
     async def test_changes_after_the_answer_have_no_effect(self) -> None:
         """G-69: changing a kept request after its answer has no effect."""
@@ -104,9 +104,11 @@ class TestCopy:
             kept.append(request)
             return True
 
-        decision = await manager(RULES).handle_tool_call(call("deploy", **given()), GateContext(confirm))
-        spoil(kept[0])
-        assert decision.call.input == given()
+        decision = await manager(RULES).handle_tool_call(
+            call("deploy", **original_input()), GateContext(confirm)
+        )
+        change_input(kept[0])
+        assert decision.call.input == original_input()
 
     async def test_every_request_has_its_own_copy(self) -> None:
         """G-69: one approver's changes to the request are not shown to the next."""
@@ -114,11 +116,11 @@ class TestCopy:
 
         def confirm(request: ApprovalRequest) -> bool:
             asked.append({**request.call.input})
-            spoil(request)
+            change_input(request)
             return True
 
         rules = f"{RULES}\nmap deploy.env staging as release\nrequire human-approval before release"
-        await manager(rules).handle_tool_call(call("deploy", **given()), GateContext(confirm))
+        await manager(rules).handle_tool_call(call("deploy", **original_input()), GateContext(confirm))
         assert [each["env"] for each in asked] == ["staging", "staging"]
         assert "more" not in asked[1]
 
@@ -127,12 +129,14 @@ class TestCopy:
         answered = {"env": "dev", "to": ["b"]}
 
         def confirm(request: ApprovalRequest) -> ApprovalAnswer:
-            if request.call.input == given():
-                spoil(request)
+            if request.call.input == original_input():
+                change_input(request)
                 return ApprovalAnswer(approved=True, input=answered)
             return ApprovalAnswer(approved=True)
 
-        decision = await manager(RULES).handle_tool_call(call("deploy", **given()), GateContext(confirm))
+        decision = await manager(RULES).handle_tool_call(
+            call("deploy", **original_input()), GateContext(confirm)
+        )
         answered["to"].append("changed")  # type: ignore[union-attr]
         assert decision.call.input == {"env": "dev", "to": ["b"]}
         assert [each.answer.input for each in decision.approvals] == [{"env": "dev", "to": ["b"]}]

@@ -24,7 +24,7 @@ TOOLS = ("pay", "review", "lint")
 
 
 @pytest.fixture(autouse=True, scope="module")
-def _quiet() -> Iterator[None]:
+def without_logging() -> Iterator[None]:
     """Disable logging: callbacks raise here by the hundred."""
     logging.disable(logging.CRITICAL)
     yield
@@ -82,7 +82,7 @@ def nets_of(rules: str, shop: Shop) -> list[SkillNet]:
     return [*rest, replace(first, validate_tool_call=shop.validate)]
 
 
-async def rush(session: GateSession[Mapping[str, Any]], random: Random, calls: int) -> None:
+async def make_random_calls(session: GateSession[Mapping[str, Any]], random: Random, calls: int) -> None:
     """Make many calls at once from several agents, some of which are cancelled."""
     switched = [key for key in session.manager.nets if key.startswith("approve-")]
 
@@ -104,7 +104,7 @@ async def rush(session: GateSession[Mapping[str, Any]], random: Random, calls: i
     await asyncio.gather(*agents, return_exceptions=True)
 
 
-def lived(rules: str, random: Random, calls: int = 24) -> list[tuple[str, str]]:
+def ledger_of_random_run(rules: str, random: Random, calls: int = 24) -> list[tuple[str, str]]:
     """Return the ledger of a random run under the rules."""
     shop = Shop(random)
     nets = nets_of(rules, shop)
@@ -115,7 +115,7 @@ def lived(rules: str, random: Random, calls: int = 24) -> list[tuple[str, str]]:
         on_decision=lambda *_: 1 // 0,
     )
     session = gate.wrap_tools({name: shop.tool(name) for name in TOOLS})
-    asyncio.run(rush(session, random, calls))
+    asyncio.run(make_random_calls(session, random, calls))
     return shop.ledger
 
 
@@ -129,7 +129,7 @@ class TestSpending:
     @settings(max_examples=examples(150), deadline=None)
     def test_limit_per_session_is_not_exceeded(self, random: Random, limit: int, approval: str) -> None:
         """G-15, G-58: a tool runs at most as often as its limit, including failed runs."""
-        ledger = lived(f"limit pay to {limit} per session\n{approval}", random)
+        ledger = ledger_of_random_run(f"limit pay to {limit} per session\n{approval}", random)
         assert ledger.count(("ran", "pay")) <= limit
 
     @pytest.mark.slow
@@ -138,7 +138,9 @@ class TestSpending:
     def test_limit_per_action_is_not_exceeded(self, random: Random, limit: int, approval: str) -> None:
         """G-55: between two successes of the action, a tool runs at most as often as its limit."""
         left = limit
-        for what, tool in lived(f"limit pay to {limit} per review\n{approval}", random, calls=40):
+        for what, tool in ledger_of_random_run(
+            f"limit pay to {limit} per review\n{approval}", random, calls=40
+        ):
             if (what, tool) == ("worked", "review"):
                 left = limit
             elif (what, tool) == ("ran", "pay"):
@@ -151,7 +153,7 @@ class TestSpending:
     def test_required_success_precedes_every_run(self, random: Random, approval: str) -> None:
         """G-16, G-54: between two runs of a tool there is a success of what it requires."""
         unlocked = False
-        for what, tool in lived(f"require lint before pay\n{approval}", random):
+        for what, tool in ledger_of_random_run(f"require lint before pay\n{approval}", random):
             if (what, tool) == ("worked", "lint"):
                 unlocked = True
             elif (what, tool) == ("ran", "pay"):

@@ -34,14 +34,14 @@ from interlock.engine.agents import (
 from ..script import noted, shown, watched
 
 
-def raw(*tools: Tool, model: ScriptedModel) -> AsyncGenerator[LoopEvent, Decision]:
+def raw_loop(*tools: Tool, model: ScriptedModel) -> AsyncGenerator[LoopEvent, Decision]:
     """Return a loop without listeners, to be driven by hand."""
     table = {each.name: each for each in tools}
     config = LoopConfig(model=model, runtime=LocalRuntime(), tools=table)
     return loop([UserMessage(text="go")], config)
 
 
-async def driven(
+async def drive_loop(
     events: AsyncGenerator[LoopEvent, object], answer: Callable[[LoopEvent], object]
 ) -> list[LoopEvent]:
     """Return the events of a loop, sending `answer(event)` after each."""
@@ -118,8 +118,8 @@ class TestAnswers:
         """A-44: in the raw loop, a sent value that is not a decision denies, even a falsy one."""
         ran: list[str] = []
         model = ScriptedModel([C(c1=("note", {})), T("ok")])
-        events = await driven(
-            raw(noted(ran), model=model), lambda e: answer if isinstance(e, ToolCallEvent) else None
+        events = await drive_loop(
+            raw_loop(noted(ran), model=model), lambda e: answer if isinstance(e, ToolCallEvent) else None
         )
         [result] = results(events)
         assert result.startswith('result c1 err "')
@@ -178,7 +178,7 @@ class TestArguments:
                 event.args["items"].append("changed")
                 event.args["more"] = "changed"
 
-        events = await driven(raw(put, model=model), change)
+        events = await drive_loop(raw_loop(put, model=model), change)
         assert results(events) == ['result c1 ok "put model"']
         assert model.requests[1].messages[1].tool_calls[0].args == {"items": ["model"]}
 
@@ -276,8 +276,8 @@ class TestRawLoop:
         model = ScriptedModel(
             [T("let me") + C(c1=("bash", {"command": "echo one; echo two"})), T("Done")]
         )
-        events = await driven(
-            raw(BashTool, model=model),
+        events = await drive_loop(
+            raw_loop(BashTool, model=model),
             lambda e: None if isinstance(e, ToolCallEvent) else Deny(reason="ignored"),
         )
         assert results(events) == ['result c1 ok "one\ntwo\n"']
@@ -297,8 +297,8 @@ class TestRawLoop:
     async def test_every_decision(self, answer: object, result: str) -> None:
         """A-40, A-52: the raw loop accepts each decision that a listener can give."""
         model = ScriptedModel([C(c1=("bash", {"command": "echo hi"})), T("ok")])
-        events = await driven(
-            raw(BashTool, model=model), lambda e: answer if isinstance(e, ToolCallEvent) else None
+        events = await drive_loop(
+            raw_loop(BashTool, model=model), lambda e: answer if isinstance(e, ToolCallEvent) else None
         )
         assert results(events) == [result]
 
@@ -306,8 +306,8 @@ class TestRawLoop:
         """A-48, A-52: each sent decision applies only to the call that was just yielded."""
         model = ScriptedModel([C(c1=("note", {}), c2=("note", {}), c3=("note", {})), T("ok")])
         answers = {"c1": Deny(reason="one"), "c2": None, "c3": Deny(reason="three")}
-        events = await driven(
-            raw(noted([]), model=model),
+        events = await drive_loop(
+            raw_loop(noted([]), model=model),
             lambda e: answers[e.call_id] if isinstance(e, ToolCallEvent) else None,
         )
         assert results(events) == [
@@ -321,7 +321,7 @@ class TestRawLoop:
         runtime = FakeRuntime()
         model = ScriptedModel([C(c1=("bash", {"command": "rm -rf /"})), T("ok")])
         config = LoopConfig(model=model, runtime=runtime, tools={"bash": BashTool})
-        await driven(
+        await drive_loop(
             loop([UserMessage(text="go")], config),
             lambda e: Deny(reason="no") if isinstance(e, ToolCallEvent) else None,
         )

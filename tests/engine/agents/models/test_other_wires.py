@@ -24,7 +24,7 @@ from tests.support.wire_server import Stream, WireServer, anthropic_reply, gemin
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:litellm")
 
 
-async def asked(server: WireServer, url: str) -> list[Chunk]:
+async def reply_of(server: WireServer, url: str) -> list[Chunk]:
     """Return the reply of the model at `url`; the server is its base if `url` has none."""
     if url.startswith("ollama"):
         host = server.base_url.removeprefix("http://")
@@ -49,7 +49,7 @@ class TestReply:
     async def test_text_call_and_usage(self, url: str, stream: Stream, path: str) -> None:
         """P-120, P-121: text streams, then the call, and the end has the reason and the tokens."""
         with WireServer(stream) as server:
-            *told, call, end = await asked(server, url)
+            *told, call, end = await reply_of(server, url)
         assert [chunk for chunk in told if isinstance(chunk, TextChunk)] == [
             TextChunk("hel"),
             TextChunk("lo"),
@@ -68,7 +68,7 @@ class TestReply:
     async def test_cached_tokens_and_cost(self) -> None:
         """Part 2: tokens read from a cache are counted and cost less."""
         with WireServer(anthropic_reply()) as server:
-            end = (await asked(server, "anthropic://claude-sonnet-4-5"))[-1]
+            end = (await reply_of(server, "anthropic://claude-sonnet-4-5"))[-1]
         assert isinstance(end, Finish)
         assert end.usage.cached == 4
         assert end.usage.cost == pytest.approx(10 * 3e-6 + 4 * 3e-7 + 12 * 15e-6)
@@ -76,7 +76,7 @@ class TestReply:
     async def test_without_prices(self) -> None:
         """Part 2: a model on one's own machine costs nothing."""
         with WireServer(ollama_reply()) as server:
-            end = (await asked(server, "ollama://HOST/qwen3:8b"))[-1]
+            end = (await reply_of(server, "ollama://HOST/qwen3:8b"))[-1]
         assert isinstance(end, Finish)
         assert end.usage.cost == 0
 
@@ -94,4 +94,4 @@ class TestIncomplete:
             WireServer(stream.cut) as server,
             pytest.raises(ModelError, match="the reply ended before it was complete"),
         ):
-            await asked(server, url)
+            await reply_of(server, url)

@@ -49,7 +49,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:litellm")
 TALK = (T("a1"), T("a2"), T("a3"))
 
 
-async def talked(*replies: Reply, **options: object) -> Watched:
+async def session_with_history(*replies: Reply, **options: object) -> Watched:
     """Return a session with three answered messages, whose model then gives `replies`."""
     w = await watched(*TALK, *replies, **options)
     for text in ("u1", "u2", "u3"):
@@ -74,9 +74,9 @@ class Held:
         yield Finish("stop", Usage(input=1, output=1))
 
 
-async def held() -> tuple[Watched, Held, asyncio.Task[SummaryMessage | None]]:
+async def held_compaction() -> tuple[Watched, Held, asyncio.Task[SummaryMessage | None]]:
     """Return a session whose compaction waits for its model."""
-    w, model = await talked(), Held()
+    w, model = await session_with_history(), Held()
     w.session.model = model
     compacting = asyncio.create_task(w.session.compact())
     await until(lambda: bool(model.requests))
@@ -86,7 +86,7 @@ async def held() -> tuple[Watched, Held, asyncio.Task[SummaryMessage | None]]:
 class TestCompacting:
     async def test_next_prompt_has_summary_and_kept_messages(self) -> None:
         """Section 9: four messages are kept; the prompt has the summary, these, and later messages."""
-        w = await talked(T(" They ", "spoke. "), T("a4"))
+        w = await session_with_history(T(" They ", "spoke. "), T("a4"))
         summary = await w.session.compact()
         assert summary == SummaryMessage(text="They spoke.", kept=4)
         await w.say("u4")
@@ -101,7 +101,7 @@ class TestCompacting:
 
     async def test_model_is_asked_to_sum_up(self) -> None:
         """Section 9: the session's model is asked, without tools, to sum up the messages not kept."""
-        w = await talked(T("S"))
+        w = await session_with_history(T("S"))
         await w.session.compact(2, instructions="Keep numbers.")
         request = w.model.requests[-1]
         assert (request.tools, request.session_id) == ((), w.session.id)
@@ -113,7 +113,7 @@ class TestCompacting:
 
     async def test_store_keeps_all_messages(self) -> None:
         """A-77: a summary is an additional message; store and session keep all others."""
-        w = await talked(T("S"))
+        w = await session_with_history(T("S"))
         before = list(w.session.messages)
         await w.session.compact(by="maria")
         stored = await w.agent.store.load(w.session.id)
@@ -122,7 +122,7 @@ class TestCompacting:
 
     async def test_events_are_reported_in_order(self) -> None:
         """A-11: status, start, step with usage, and the summary once it is stored are reported."""
-        w = await talked(T("S"))
+        w = await session_with_history(T("S"))
         stored: list[int] = []
 
         @w.session.on("compacted")
@@ -144,7 +144,7 @@ class TestCompacting:
 
     async def test_second_summary_uses_the_first(self) -> None:
         """Section 9: the second summary is made from the first one and the messages after it."""
-        w = await talked(T("S1"), T("a4"), T("S2"), T("a5"))
+        w = await session_with_history(T("S1"), T("a4"), T("S2"), T("a5"))
         await w.session.compact(2)
         await w.say("u4")
         await w.session.compact(1)
@@ -165,7 +165,7 @@ class TestCompacting:
 
     async def test_resumed_session_sends_the_same(self) -> None:
         """A-7, A-77: a session resumed from the store sends the same as the live one."""
-        w = await talked(T("S"), T("a4"))
+        w = await session_with_history(T("S"), T("a4"))
         await w.session.compact(3)
         model = ScriptedModel([T("there")])
         resumed = await Agent(model, store=w.agent.store).resume_session(w.session.id)
@@ -187,7 +187,7 @@ class TestCompacting:
     async def test_gate_does_not_see_it(self) -> None:
         """Section 9: compacting is not a call, so the gate does not see it."""
         gate = Log()
-        w = await talked(T("S"), gate=gate)
+        w = await session_with_history(T("S"), gate=gate)
         await w.session.compact()
         assert gate.happened == []
 
@@ -214,7 +214,7 @@ class TestMeanwhile:
         slow.go_on.set()
         await w.session.wait_for_idle()
 
-        w, model, compacting = await held()
+        w, model, compacting = await held_compaction()
         with pytest.raises(SessionBusyError):
             await w.session.compact()
         model.go_on.set()
@@ -222,7 +222,7 @@ class TestMeanwhile:
 
     async def test_messages_come_first_afterwards(self) -> None:
         """Section 9: messages sent meanwhile, in either mode, come first afterwards."""
-        w, model, compacting = await held()
+        w, model, compacting = await held_compaction()
         w.session.send("queued", mode="queue")
         w.session.send("steering")
         assert w.session.waiting == ("steering", "queued")
@@ -237,7 +237,7 @@ class TestMeanwhile:
 
     async def test_abort_changes_nothing(self) -> None:
         """Section 9: an abort changes nothing; waiting messages are handed back and reported."""
-        w, model, compacting = await held()
+        w, model, compacting = await held_compaction()
         before = w.session.messages
         w.session.send("later")
         w.session.abort("enough")
@@ -252,7 +252,7 @@ class TestMeanwhile:
 
     async def test_message_after_the_abort_starts_a_run(self) -> None:
         """A-63: a message after the abort starts a run, and handed-back messages are still reported."""
-        w, model, compacting = await held()
+        w, model, compacting = await held_compaction()
         w.session.send("before")
         w.session.abort()
         w.session.send("after")
@@ -266,7 +266,7 @@ class TestMeanwhile:
 
     async def test_cancelling_the_caller_stops_it(self) -> None:
         """A-97: cancelling the caller stops it; the session becomes idle and stays usable."""
-        w, model, compacting = await held()
+        w, model, compacting = await held_compaction()
         compacting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await compacting
@@ -276,7 +276,7 @@ class TestMeanwhile:
 
     async def test_closing_the_session_stops_it(self) -> None:
         """Section 9: closing the session stops it, and a closed session refuses it."""
-        w, _, compacting = await held()
+        w, _, compacting = await held_compaction()
         await w.session.aclose()
         with pytest.raises(CompactionError, match="closed"):
             await compacting
@@ -285,7 +285,7 @@ class TestMeanwhile:
 
     async def test_listener_can_close_the_session(self) -> None:
         """Section 9: a listener can close the session when the summary is reported."""
-        w = await talked(T("S"))
+        w = await session_with_history(T("S"))
         w.session.on("compacted", lambda event: w.session.aclose())
         async with asyncio.timeout(5):
             assert await w.session.compact() is not None
@@ -293,7 +293,7 @@ class TestMeanwhile:
 
     async def test_model_assigned_meanwhile_is_used_next(self) -> None:
         """Part 2: a model that is assigned meanwhile is used for the next call."""
-        w, model, compacting = await held()
+        w, model, compacting = await held_compaction()
         other = ScriptedModel([T("a4")])
         w.session.model = other
         model.go_on.set()
@@ -315,7 +315,7 @@ class TestGoingWrong:
     )
     async def test_unusable_reply_changes_nothing(self, reply: Reply, why: str) -> None:
         """Section 9: a failed, empty or truncated reply changes nothing and raises an error."""
-        w = await talked(reply, T("a4"))
+        w = await session_with_history(reply, T("a4"))
         before = w.session.messages
         with pytest.raises(
             CompactionError, match=f"^Session '{w.session.id}' was not compacted: .*{why}"
@@ -330,14 +330,14 @@ class TestGoingWrong:
 
     async def test_tokens_of_unusable_reply_are_counted(self) -> None:
         """A-27: tokens of an unusable reply are counted."""
-        w = await talked(T(""))
+        w = await session_with_history(T(""))
         with pytest.raises(CompactionError):
             await w.session.compact()
         assert w.session.usage == Usage(input=40, output=20)
 
     async def test_error_keeps_its_cause(self) -> None:
         """Section 9: the error has the model's exception as its cause."""
-        w = await talked(ERR(OSError("no route")))
+        w = await session_with_history(ERR(OSError("no route")))
         with pytest.raises(CompactionError) as caught:
             await w.session.compact()
         assert isinstance(caught.value.__cause__, OSError)
@@ -351,7 +351,7 @@ class TestGoingWrong:
                     raise OSError("disk full")
                 await super().append(session_id, message)
 
-        w = await talked(T("S"), T("a4"), store=Full())
+        w = await session_with_history(T("S"), T("a4"), store=Full())
         with pytest.raises(CompactionError, match="disk full"):
             await w.session.compact()
         assert "compacted" not in [event.type for event in w.events]
@@ -360,7 +360,7 @@ class TestGoingWrong:
 
     async def test_raising_listener_keeps_the_stored_summary(self) -> None:
         """A-32: the listener's error is raised, and the summary, already stored, is effective."""
-        w = await talked(T("S"))
+        w = await session_with_history(T("S"))
 
         @w.session.on("compacted")
         def fail(event: CompactedEvent) -> None:

@@ -69,7 +69,7 @@ class Talk:
     def _raise(self, _: object) -> None:
         raise self.error()
 
-    async def whole(self) -> None:
+    async def check_complete(self) -> None:
         """Check that the session is idle, every call has its result, and no step is pending."""
         assert self.session is not None
         assert self.session.status == "idle"
@@ -92,7 +92,7 @@ class TestLeaving:
         talk = Talk(event, error)
         with pytest.raises(type(error())):
             asyncio.run(talk.live())
-        asyncio.run(talk.whole())
+        asyncio.run(talk.check_complete())
         [told] = talk.errors
         assert isinstance(told, AgentError)
         assert isinstance(told.__cause__, type(error()))
@@ -104,7 +104,7 @@ class TestLeaving:
         talk.replies = [ERR(ZeroDivisionError("no model"))]
         with pytest.raises(SystemExit):
             asyncio.run(talk.live())
-        asyncio.run(talk.whole())
+        asyncio.run(talk.check_complete())
         assert [type(error) for error in talk.errors] == [ZeroDivisionError]
 
     def test_observer_can_end_the_program(self) -> None:
@@ -120,7 +120,7 @@ class TestLeaving:
 
         with pytest.raises(KeyboardInterrupt):
             asyncio.run(live())
-        asyncio.run(talk.whole())
+        asyncio.run(talk.check_complete())
 
     def test_listener_during_compaction_can_end_the_program(self) -> None:
         """A-32: the same holds for a listener during a compaction."""
@@ -136,7 +136,7 @@ class TestLeaving:
 
         with pytest.raises(SystemExit):
             asyncio.run(live())
-        asyncio.run(talk.whole())
+        asyncio.run(talk.check_complete())
 
     @pytest.mark.slow
     async def test_other_base_exception_ends_the_run(self) -> None:

@@ -68,7 +68,7 @@ def user(text: str) -> UserMessage:
     return UserMessage(text=text)
 
 
-async def filled(folder: Path, *texts: str, session: str = "s") -> JsonlSessionStore:
+async def store_with_messages(folder: Path, *texts: str, session: str = "s") -> JsonlSessionStore:
     """Return a store with user messages of these `texts`."""
     store = JsonlSessionStore(folder)
     for text in texts:
@@ -140,7 +140,7 @@ class TestRoundTrip:
 
     async def test_arguments_that_json_cannot_hold_are_refused(self, tmp_path: Path) -> None:
         """A-9: arguments that could not be read back are refused, and nothing of them is written."""
-        store = await filled(tmp_path, "before")
+        store = await store_with_messages(tmp_path, "before")
         call = ProposedCall(call_id="c", name="n", args={"x": float("nan")})
         with pytest.raises(ValueError, match="not JSON compliant"):
             await store.append("s", AssistantMessage(tool_calls=(call,)))
@@ -169,7 +169,7 @@ class TestFormat:
         """Only the owner can read files and folder, because conversations can have secrets."""
         mask = os.umask(0)
         try:
-            await filled(tmp_path / "new" / "folder", "x")
+            await store_with_messages(tmp_path / "new" / "folder", "x")
         finally:
             os.umask(mask)
         modes = [
@@ -201,7 +201,7 @@ class TestBranches:
 
     async def test_store_and_branch_continue_independently(self, tmp_path: Path) -> None:
         """Section 9: a store and its branch continue independently in one file."""
-        store = await filled(tmp_path, "1", "2")
+        store = await store_with_messages(tmp_path, "1", "2")
         one = (await store.entries("s"))[0]
         branch = await store.branch("s", one.id)
         for text in ("a", "b"):
@@ -213,7 +213,7 @@ class TestBranches:
 
     async def test_unknown_session_or_entry_is_an_error(self, tmp_path: Path) -> None:
         """Section 9: an unknown session or entry is an error that names it."""
-        store = await filled(tmp_path, "1")
+        store = await store_with_messages(tmp_path, "1")
         agent = Agent(ScriptedModel([]), store=store)
         with pytest.raises(SessionNotFoundError, match=r"^Session not found: nobody$"):
             await agent.resume_session("nobody", leaf_id="x")
@@ -233,7 +233,7 @@ class TestBranches:
         """Section 9: for any branches, each has the messages before it and those appended to it."""
 
         async def play(folder: Path) -> None:
-            stores, told = [await filled(folder, "0")], [["0"]]
+            stores, told = [await store_with_messages(folder, "0")], [["0"]]
             for number, (who, at) in enumerate(moves, 1):
                 if who == 0:
                     entries = await stores[0].entries("s")
@@ -333,7 +333,7 @@ class TestOrder:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Section 9: a cancelled write is completed, and the next one follows it."""
-        store = await filled(tmp_path, "1")
+        store = await store_with_messages(tmp_path, "1")
         loop, begun, go_on = asyncio.get_running_loop(), asyncio.Event(), asyncio.Event()
         real = os.fsync
 
@@ -370,7 +370,7 @@ class TestDamage:
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         """Section 9: invalid lines are skipped and logged; the rest can be used."""
-        store = await filled(tmp_path, "1", "2", "3")
+        store = await store_with_messages(tmp_path, "1", "2", "3")
         path = tmp_path / "s.jsonl"
         one, two, three = path.read_bytes().splitlines()
         odd = [b"hunter2", b"[]", b'{"id": "x"}', b"\xff", b"[" * 100_000, two[:-9], one, b"  "]
@@ -392,18 +392,18 @@ class TestDamage:
     @pytest.mark.parametrize("left", [1, 40, -2, -1])
     async def test_torn_last_line(self, tmp_path: Path, left: int) -> None:
         """Section 9: an incomplete last line after a crash does not damage the next line."""
-        await filled(tmp_path, "1", "2")
+        await store_with_messages(tmp_path, "1", "2")
         path = tmp_path / "s.jsonl"
         one, two = path.read_bytes().splitlines(keepends=True)
         path.write_bytes(one + two[:left])
-        store = await filled(tmp_path, "3")
+        store = await store_with_messages(tmp_path, "3")
         whole = ["2"] if left == -1 else []  # complete but for the line end
         assert texts(await store.load("s")) == ["1", *whole, "3"]
         assert texts(await JsonlSessionStore(tmp_path).load("s")) == ["1", *whole, "3"]
 
     async def test_full_disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A-11: a message that could not be made durable is not in the file, but the next one is."""
-        store = await filled(tmp_path, "1")
+        store = await store_with_messages(tmp_path, "1")
         before = (tmp_path / "s.jsonl").read_bytes()
 
         def full(handle: int) -> None:
@@ -441,7 +441,7 @@ class TestDamage:
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         """Section 9: a store whose last message was removed continues after the remaining ones."""
-        store = await filled(tmp_path, "1", "2")
+        store = await store_with_messages(tmp_path, "1", "2")
         path = tmp_path / "s.jsonl"
         path.write_bytes(path.read_bytes().splitlines(keepends=True)[0])
         assert texts(await store.load("s")) == ["1"]
@@ -465,7 +465,7 @@ class TestList:
 
     async def test_other_files(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         """Section 9: foreign, empty or unreadable files do not affect the rest of the list."""
-        store = await filled(tmp_path, "1")
+        store = await store_with_messages(tmp_path, "1")
         (tmp_path / "notes.txt").write_text("x")
         (tmp_path / "empty.jsonl").touch()
         (tmp_path / "%2e%2e.jsonl").write_text("x")

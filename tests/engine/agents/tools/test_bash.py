@@ -89,7 +89,7 @@ class TestFailure:
         assert 'result c1 err "there is no shell here"' in await w.say("go")
 
 
-def spilled(shown: str) -> tuple[str, str, Path]:
+def long_output(shown: str) -> tuple[str, str, Path]:
     """Return a long output's tail, the lines in its notice, and the file with the complete output."""
     found = re.fullmatch(
         r"(?s)(.*)\n\n\[Showing lines (.*)\. Full output: (/tmp/interlock-[\w-]+\.log)\]", shown
@@ -107,7 +107,7 @@ class TestLongOutput:
     async def test_last_lines_are_shown(self, tmp_path: Path) -> None:
         """§9: of more lines the last 2,000 are shown with the exit code; a file has all lines."""
         made = await output(BashTool, tmp_path, command="seq 3000; exit 3")
-        tail, lines, path = spilled(made.text)
+        tail, lines, path = long_output(made.text)
         try:
             full = "".join(f"{number}\n" for number in range(1, 3001)) + "\n[exit code: 3]"
             assert path.read_text() == full
@@ -123,7 +123,7 @@ class TestLongOutput:
         made = await output(
             BashTool, tmp_path, command="for i in $(seq 600); do printf '%0100d\n' $i; done"
         )
-        tail, lines, path = spilled(made.text)
+        tail, lines, path = long_output(made.text)
         path.unlink()
         shown = tail.split("\n")
         assert [len(line) for line in shown] == [100] * (51_200 // 101)
@@ -133,7 +133,7 @@ class TestLongOutput:
     async def test_end_of_a_very_long_line_is_shown(self, tmp_path: Path) -> None:
         """§9: of one very long line the last 50 KB are shown, in complete characters."""
         made = await output(BashTool, tmp_path, command="printf '€%.0s' $(seq 20000)")
-        tail, lines, path = spilled(made.text)
+        tail, lines, path = long_output(made.text)
         path.unlink()
         assert tail == "€" * (51_200 // 3)
         assert lines == "1-1 of 1, cut to the last 50.0KB"
@@ -143,7 +143,7 @@ class TestLongOutput:
         made = await output(
             BashTool, LocalRuntime(tmp_path, output_limit=60_000), command="yes | head -c 90000"
         )
-        _, _, path = spilled(made.text)
+        _, _, path = long_output(made.text)
         assert len(path.read_text()) == 60_000
         path.unlink()
         assert made.metadata["truncated"] is True

@@ -48,7 +48,7 @@ class Given(BaseModel):
     note: str | None = None
 
 
-def typed(seen: list[Given]) -> ModelTool:
+def recording_tool(seen: list[Given]) -> ModelTool:
     """Return a tool that records its input."""
 
     async def execute(given: Given, ctx: ToolContext) -> str:
@@ -61,7 +61,7 @@ def typed(seen: list[Given]) -> ModelTool:
 class TestDefineTool:
     def test_schema(self) -> None:
         """A-128: parameters is a JSON Schema of draft 7 that requires the fields without default."""
-        made = typed([])
+        made = recording_tool([])
         assert (made.name, made.description) == ("typed", "Take it.")
         Draft7Validator.check_schema(made.parameters)
         assert made.parameters["required"] == ["name", "part"]
@@ -84,7 +84,7 @@ class TestDefineTool:
         """A-128: execute gets the input as the model's type, including defaults."""
         seen: list[Given] = []
         ctx = ToolContext(LocalRuntime(), AbortSignal())
-        made = await typed(seen).execute({"name": "x", "part": {"kind": "b"}}, ctx)
+        made = await recording_tool(seen).execute({"name": "x", "part": {"kind": "b"}}, ctx)
         assert made == ToolOutput("done")
         assert seen == [Given(name="x", part=Part(kind="b"), times=1, note=None)]
 
@@ -94,7 +94,7 @@ class TestDefineTool:
     async def test_invalid_input_never_reaches_execute(self, args: dict[str, object]) -> None:
         """A-128: invalid input never reaches execute; its result is an error with the reason."""
         seen: list[Given] = []
-        w = await watched(C(c1=("typed", args)), T("ok"), tools=[typed(seen)])
+        w = await watched(C(c1=("typed", args)), T("ok"), tools=[recording_tool(seen)])
         said = await w.say("go")
         assert any(line.startswith('result c1 err "Invalid arguments for typed: ') for line in said)
         assert seen == []

@@ -25,7 +25,7 @@ NASTY = st.text(
 )
 
 
-def said(word: str) -> str:
+def shell_value(word: str) -> str:
     """Return a word as a real shell evaluates it."""
     done = subprocess.run(
         ["/bin/sh", "-c", f"printf '%s.' {word}"],
@@ -41,7 +41,7 @@ class TestQuote:
     @settings(max_examples=examples(200), deadline=None)
     def test_any_text(self, word: str) -> None:
         """§9: a real shell returns exactly the quoted text."""
-        assert said(quote(word)) == word
+        assert shell_value(quote(word)) == word
 
     @pytest.mark.parametrize(
         "word",
@@ -63,7 +63,7 @@ class TestQuote:
     )
     def test_known_tricks(self, word: str) -> None:
         """§9: no character is special in single quotes."""
-        assert said(quote(word)) == word
+        assert shell_value(quote(word)) == word
 
     @pytest.mark.parametrize(("word", "what"), [("a\0b", "NUL"), ("a\ud800", "surrogate")])
     def test_refused(self, word: str, what: str) -> None:
@@ -77,7 +77,7 @@ class TestOperand:
     @settings(max_examples=examples(50), deadline=None)
     def test_path_is_never_an_option(self, path: str) -> None:
         """§9: a path starts with a slash or a dot, so that no command takes it for an option."""
-        heard = said(operand(path))
+        heard = shell_value(operand(path))
         assert heard in (path, f"./{path}")
         assert heard.startswith(("/", "./"))
 

@@ -33,7 +33,7 @@ from .test_web_fetch_in_agents import HERE, NOTICE, Site, fetch
 
 
 @pytest.fixture(scope="module", name="site")
-def served() -> Iterator[Site]:
+def http_site() -> Iterator[Site]:
     site = Site()
     yield site
     site.server.shutdown()

@@ -31,7 +31,7 @@ from ..script import Slow, Watched, noted, shown, transcript, until, watched
 LONG = 1000
 
 
-def long(reply: Reply, tokens: int = LONG, cost: float = 0.0) -> Reply:
+def reply_to_long_prompt(reply: Reply, tokens: int = LONG, cost: float = 0.0) -> Reply:
     """Return a reply to a prompt of many tokens."""
     return replace(reply, usage=Usage(input=tokens, output=5, cost=cost))
 
@@ -40,7 +40,7 @@ def purposes(w: Watched) -> list[str]:
     return [request.purpose for request in w.model.requests]
 
 
-async def talked(*replies: Reply, **options: object) -> Watched:
+async def session_with_history(*replies: Reply, **options: object) -> Watched:
     """Return a session with `compact_at` and two answered messages, followed by `replies`."""
     w = await watched(T("a1"), T("a2"), *replies, **{"compact_at": LONG, **options})
     for text in ("u1", "u2"):
@@ -52,7 +52,7 @@ async def talked(*replies: Reply, **options: object) -> Watched:
 class TestDue:
     async def test_after_a_long_turn(self) -> None:
         """Section 9: after a turn with too many tokens, the next one gets a summary."""
-        w = await talked(long(T("a3")), T("sum"), T("a4"))
+        w = await session_with_history(reply_to_long_prompt(T("a3")), T("sum"), T("a4"))
         await w.say("u3")
         assert purposes(w) == ["turn", "turn", "turn", "summary"]
         summary = w.session.messages[-1]
@@ -68,32 +68,38 @@ class TestDue:
     @pytest.mark.parametrize(("tokens", "at"), [(LONG - 1, LONG), (LONG, None)])
     async def test_not_due(self, tokens: int, at: int | None) -> None:
         """Section 9: below the limit, or without one, nothing is summed up."""
-        w = await talked(long(T("a3"), tokens), compact_at=at)
+        w = await session_with_history(reply_to_long_prompt(T("a3"), tokens), compact_at=at)
         await w.say("u3")
         assert purposes(w) == ["turn"] * 3
 
     async def test_last_call_of_a_turn_counts(self) -> None:
         """Section 9: the last model call of a turn counts, not the sum of its calls."""
-        w = await talked(long(C(note={})), T("a3"), tools=[noted([])])
+        w = await session_with_history(reply_to_long_prompt(C(note={})), T("a3"), tools=[noted([])])
         await w.say("u3")
         assert purposes(w) == ["turn"] * 4
 
     async def test_short_conversation_stays_unchanged(self) -> None:
         """Section 9: a conversation of the few messages that would be kept stays unchanged."""
-        w = await watched(long(T("a1")), compact_at=1)
+        w = await watched(reply_to_long_prompt(T("a1")), compact_at=1)
         await w.say("u1")
         assert purposes(w) == ["turn"]
 
     async def test_not_repeated_until_a_turn_is_too_long_again(self) -> None:
         """Section 9: after a compaction there is none until a turn is too long again."""
-        w = await talked(long(T("a3")), long(T("sum")), T("a4"), long(T("a5")), T("sum 2"))
+        w = await session_with_history(
+            reply_to_long_prompt(T("a3")),
+            reply_to_long_prompt(T("sum")),
+            T("a4"),
+            reply_to_long_prompt(T("a5")),
+            T("sum 2"),
+        )
         for text in ("u3", "u4", "u5"):
             await w.say(text)
         assert purposes(w)[2:] == ["turn", "summary", "turn", "turn", "summary"]
 
     async def test_events(self) -> None:
         """Section 9: it is reported like a requested one, and ends before the session is idle."""
-        w = await talked(long(T("a3")), T("sum"))
+        w = await session_with_history(reply_to_long_prompt(T("a3")), T("sum"))
         await w.say("u3")
         lines = [shown(event) for event in w.events]
         assert lines[lines.index('turn_end("a3")') :] == [
@@ -119,7 +125,9 @@ class TestNever:
     async def test_never_while_calls_are_undecided(self) -> None:
         """Section 9: a long call within a turn compacts nothing while the turn's calls are undecided."""
         slow = Slow()
-        w = await talked(long(C(slow={})), long(T("a3")), T("sum"), tools=[slow.tool])
+        w = await session_with_history(
+            reply_to_long_prompt(C(slow={})), reply_to_long_prompt(T("a3")), T("sum"), tools=[slow.tool]
+        )
         w.session.send("u3")
         await slow.started.wait()
         assert purposes(w) == ["turn"] * 3
@@ -130,7 +138,7 @@ class TestNever:
     async def test_never_after_an_abort(self) -> None:
         """Section 9: after an abort there is no compaction."""
         slow = Slow()
-        w = await talked(long(C(slow={})), T("sum"), tools=[slow.tool])
+        w = await session_with_history(reply_to_long_prompt(C(slow={})), T("sum"), tools=[slow.tool])
         w.session.send("u3")
         await slow.started.wait()
         w.session.abort("enough")
@@ -139,14 +147,22 @@ class TestNever:
 
     async def test_never_after_an_error(self) -> None:
         """Section 9: after a failed turn there is no compaction."""
-        w = await talked(long(C(note={})), ERR("boom"), T("sum"), tools=[noted([])])
+        w = await session_with_history(
+            reply_to_long_prompt(C(note={})), ERR("boom"), T("sum"), tools=[noted([])]
+        )
         with pytest.raises(RuntimeError, match="boom"):
             await w.say("u3")
         assert purposes(w) == ["turn"] * 4
 
     async def test_subagent_is_not_compacted(self) -> None:
         """Section 9: a subagent has only one turn, so it is not compacted."""
-        model = ScriptedModel([long(C(note={})), long(C(note={})), long(T("done"))])
+        model = ScriptedModel(
+            [
+                reply_to_long_prompt(C(note={})),
+                reply_to_long_prompt(C(note={})),
+                reply_to_long_prompt(T("done")),
+            ]
+        )
         helper = Agent(model, name="helper", tools=[noted([])], compact_at=1)
         w = await watched(C(task_helper={"prompt": "x"}), T("ok"), tools=[task_tool(helper)])
         await w.say("go")
@@ -156,7 +172,7 @@ class TestNever:
 class TestMeanwhile:
     async def test_message_is_answered_after_the_summary(self) -> None:
         """Section 9: messages during the compaction are answered with the summary in the prompt."""
-        w = await talked(long(T("a3")), T("sum"), T("a4"))
+        w = await session_with_history(reply_to_long_prompt(T("a3")), T("sum"), T("a4"))
         w.session.on("compaction_start", lambda e: w.session.send("u4"))
         await w.say("u3")
         assert purposes(w)[2:] == ["turn", "summary", "turn"]
@@ -165,7 +181,7 @@ class TestMeanwhile:
 
     async def test_message_during_turn_end_comes_after_it(self) -> None:
         """Section 9: a message sent while the turn end is reported also comes after the compaction."""
-        w = await talked(long(T("a3")), T("sum"), T("a4"))
+        w = await session_with_history(reply_to_long_prompt(T("a3")), T("sum"), T("a4"))
         sent: list[object] = []
 
         def once(event: object) -> None:
@@ -180,7 +196,7 @@ class TestMeanwhile:
 
     async def test_abort_changes_nothing(self) -> None:
         """Section 9: aborting it changes nothing and hands back waiting messages."""
-        w = await talked(long(T("a3")), T("sum"))
+        w = await session_with_history(reply_to_long_prompt(T("a3")), T("sum"))
         before: list[Message] = []
 
         def stop(event: object) -> None:
@@ -197,7 +213,7 @@ class TestMeanwhile:
     async def test_closing_ends_the_compaction(self) -> None:
         """A-97: closing a session ends a running compaction."""
         begun = asyncio.Event()
-        w = await talked(long(T("a3")))
+        w = await session_with_history(reply_to_long_prompt(T("a3")))
 
         class Endless(ScriptedModel):
             async def stream(self, request: ModelRequest):
@@ -208,7 +224,7 @@ class TestMeanwhile:
                     begun.set()
                     await asyncio.Event().wait()
 
-        w.session.model = Endless([long(T("a3"))])
+        w.session.model = Endless([reply_to_long_prompt(T("a3"))])
         w.session.send("u3")
         await begun.wait()
         assert w.session.status == "busy"
@@ -228,7 +244,7 @@ class TestFailing:
     )
     async def test_failure_is_reported_and_changes_nothing(self, reply: Reply, why: str) -> None:
         """Section 9: without a summary the conversation continues unchanged; an event has the reason."""
-        w = await talked(long(T("a3")), reply, T("a4"))
+        w = await session_with_history(reply_to_long_prompt(T("a3")), reply, T("a4"))
         await w.say("u3")
         [failed] = [event for event in w.events if isinstance(event, CompactionFailed)]
         assert failed.reason.startswith(f"Session '{w.session.id}' was not compacted: ")
@@ -242,7 +258,7 @@ class TestFailing:
 
     async def test_cost_limit_prevents_the_summary(self) -> None:
         """Limits: a session at its cost limit makes no summary and reports the reason."""
-        w = await talked(long(T("a3"), cost=1.0), T("sum"), max_cost=1.0)
+        w = await session_with_history(reply_to_long_prompt(T("a3"), cost=1.0), T("sum"), max_cost=1.0)
         await w.say("u3")
         [failed] = [event for event in w.events if isinstance(event, CompactionFailed)]
         assert "The cost limit is reached" in failed.reason
@@ -258,7 +274,7 @@ class TestFailing:
                     raise OSError("disk full")
                 await super().append(session_id, message)
 
-        w = await talked(long(T("a3")), T("sum"), T("a4"), store=Full())
+        w = await session_with_history(reply_to_long_prompt(T("a3")), T("sum"), T("a4"), store=Full())
         await w.say("u3")
         [failed] = [event for event in w.events if isinstance(event, CompactionFailed)]
         assert "disk full" in failed.reason
@@ -269,7 +285,7 @@ class TestFailing:
     async def test_raising_listener_is_logged(self, name: str, caplog: pytest.LogCaptureFixture) -> None:
         """Section 9: an exception in a listener of it is logged and fails no turn."""
         reply = ERR("boom") if name == "compaction_failed" else T("sum")
-        w = await talked(long(T("a3")), reply, T("a4"))
+        w = await session_with_history(reply_to_long_prompt(T("a3")), reply, T("a4"))
 
         def broken(event: object) -> None:
             raise RuntimeError("listener broke")
@@ -283,7 +299,7 @@ class TestFailing:
 
     async def test_failed_requested_compaction_raises(self) -> None:
         """Section 9: a failed requested compaction raises for its caller, without an event."""
-        w = await talked(ERR("boom"))
+        w = await session_with_history(ERR("boom"))
         with pytest.raises(CompactionError, match="boom"):
             await w.session.compact(0)
         assert not any(isinstance(event, CompactionFailed) for event in w.events)

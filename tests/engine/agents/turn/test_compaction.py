@@ -35,7 +35,7 @@ def step(number: int, calls: int = 1) -> list[Message]:
     ]
 
 
-def compacted(messages: list[Message], keep_last: int) -> list[Message]:
+def with_summary(messages: list[Message], keep_last: int) -> list[Message]:
     """Return `messages` with a summary at the end."""
     planned = plan(messages, keep_last)
     assert planned is not None
@@ -53,7 +53,7 @@ class TestPrompt:
 
     def test_summary_comes_first(self) -> None:
         """Section 9: the summary is a user message, followed by the kept and the later messages."""
-        stored = compacted([*HI, *MORE], 1)
+        stored = with_summary([*HI, *MORE], 1)
         prompt = prompt_of([*stored, UserMessage(text="u3")])
         assert transcript(prompt) == [
             'user "<summary>\nS\n</summary>"',
@@ -63,7 +63,7 @@ class TestPrompt:
 
     def test_latest_summary_counts(self) -> None:
         """Section 9: the latest summary counts, and may keep messages older than the previous one."""
-        stored = [*compacted([*HI, *MORE], 3), UserMessage(text="u3")]
+        stored = [*with_summary([*HI, *MORE], 3), UserMessage(text="u3")]
         again = plan(stored, 2)
         assert again is not None
         assert transcript(again.earlier) == ['summary "S" keeping 3', 'assistant "a1"', 'user "u2"']
@@ -81,8 +81,8 @@ class TestPlan:
         """Section 9: there are at most as many messages as are kept, or none since the last summary."""
         assert plan([]) is None
         assert plan([*HI, *MORE], 4) is None
-        assert plan(compacted([*HI, *MORE], 2), 2) is None
-        assert plan(compacted([*HI, *MORE], 0), 0) is None
+        assert plan(with_summary([*HI, *MORE], 2), 2) is None
+        assert plan(with_summary([*HI, *MORE], 0), 0) is None
 
     def test_calls_stay_with_their_results(self) -> None:
         """Section 9: a cut within a step moves before it, however many results it has."""

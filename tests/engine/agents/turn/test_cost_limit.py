@@ -38,7 +38,7 @@ from ..script import Slow, noted, transcript, watched
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:litellm")
 
 
-def paid(reply: Reply, cost: float) -> Reply:
+def reply_with_cost(reply: Reply, cost: float) -> Reply:
     """Return a reply with a cost."""
     return replace(reply, usage=Usage(input=10, output=5, cost=cost))
 
@@ -76,7 +76,7 @@ class TestLimit:
     async def test_no_model_call_beyond_the_limit(self) -> None:
         """Limits: the call that reaches the limit runs with its tools; no other call is made."""
         ran: list[str] = []
-        replies = [paid(CALL, 0.4), paid(CALL, 0.7), paid(CALL, 0.1)]
+        replies = [reply_with_cost(CALL, 0.4), reply_with_cost(CALL, 0.7), reply_with_cost(CALL, 0.1)]
         w = await watched(*replies, tools=[noted(ran)], max_cost=1.0)
         with pytest.raises(CostLimitError) as caught:
             await w.say("go")
@@ -89,7 +89,7 @@ class TestLimit:
 
     async def test_limit_reached_by_a_last_reply(self) -> None:
         """Limits: a last reply that reaches the limit completes its turn; the next turn is refused."""
-        w = await watched(paid(T("done"), 1.0), T("never"), max_cost=1.0)
+        w = await watched(reply_with_cost(T("done"), 1.0), T("never"), max_cost=1.0)
         assert 'turn_end("done")' in await w.say("go")
         with pytest.raises(CostLimitError):
             await w.say("on")
@@ -97,14 +97,20 @@ class TestLimit:
 
     async def test_costs_below_the_limit_have_no_effect(self) -> None:
         """Limits: costs below the limit have no effect."""
-        w = await watched(paid(CALL, 0.5), paid(T("ok"), 0.4), T("more"), tools=[noted([])], max_cost=1.0)
+        w = await watched(
+            reply_with_cost(CALL, 0.5),
+            reply_with_cost(T("ok"), 0.4),
+            T("more"),
+            tools=[noted([])],
+            max_cost=1.0,
+        )
         await w.say("go")
         assert 'turn_end("more")' in await w.say("on")
 
     async def test_messages_are_stored_for_continuation(self) -> None:
         """A-63: messages of either mode are stored after the results, for a later continuation."""
         slow = Slow()
-        w = await watched(paid(C(slow={}), 2.0), tools=[slow.tool], max_cost=1.0)
+        w = await watched(reply_with_cost(C(slow={}), 2.0), tools=[slow.tool], max_cost=1.0)
         w.session.send("go")
         await slow.started.wait()
         w.session.send("queued", mode="queue")
@@ -137,7 +143,7 @@ class TestLimit:
         """Limits: exactly those calls are made before which less than the limit was spent."""
 
         async def run() -> int:
-            replies = [*(paid(CALL, cost) for cost in costs), T("end")]
+            replies = [*(reply_with_cost(CALL, cost) for cost in costs), T("end")]
             w = await watched(*replies, tools=[noted([])], max_cost=limit)
             w.session.send("go")
             try:
@@ -157,9 +163,9 @@ class TestGoingOn:
     async def test_earlier_costs_count(self) -> None:
         """Limits: a resumed session starts with its earlier cost."""
         store = InMemorySessionStore()
-        agent = Agent(ScriptedModel([paid(T("a"), 0.9)]), store=store, max_cost=1.0)
+        agent = Agent(ScriptedModel([reply_with_cost(T("a"), 0.9)]), store=store, max_cost=1.0)
         await (await agent.create_session("s")).prompt("go")
-        model = ScriptedModel([paid(T("b"), 0.2), T("never")])
+        model = ScriptedModel([reply_with_cost(T("b"), 0.2), T("never")])
         resumed = await agent.replace(model=model).resume_session("s", spent=0.9)
         assert await resumed.prompt("on") == "b"
         with pytest.raises(CostLimitError):
@@ -167,7 +173,7 @@ class TestGoingOn:
 
     async def test_continues_with_a_higher_limit(self) -> None:
         """Limits: with a higher limit the session continues, with the messages sent in between."""
-        w = await watched(paid(T("a"), 1.0), max_cost=1.0)
+        w = await watched(reply_with_cost(T("a"), 1.0), max_cost=1.0)
         await w.say("go")
         with pytest.raises(CostLimitError):
             await w.say("on")
@@ -195,7 +201,12 @@ class TestRaising:
     async def test_stopped_session_continues_to_the_raised_limit(self) -> None:
         """Limits: a session that stopped at its limit continues up to the raised one."""
         ran: list[str] = []
-        replies = [paid(CALL, 1.0), paid(CALL, 0.5), paid(CALL, 0.5), T("never")]
+        replies = [
+            reply_with_cost(CALL, 1.0),
+            reply_with_cost(CALL, 0.5),
+            reply_with_cost(CALL, 0.5),
+            T("never"),
+        ]
         w = await watched(*replies, tools=[noted(ran)], max_cost=1.0)
         with pytest.raises(CostLimitError):
             await w.say("go")
@@ -209,7 +220,12 @@ class TestRaising:
     async def test_raised_limit_applies_during_the_turn(self) -> None:
         """Limits: a limit raised during a turn applies from that turn's next model call."""
         slow = Slow()
-        w = await watched(paid(C(slow={}), 1.5), paid(T("done"), 0.1), tools=[slow.tool], max_cost=1.0)
+        w = await watched(
+            reply_with_cost(C(slow={}), 1.5),
+            reply_with_cost(T("done"), 0.1),
+            tools=[slow.tool],
+            max_cost=1.0,
+        )
         w.session.send("go")
         await slow.started.wait()
         w.session.raise_limit(2.0)
@@ -230,7 +246,7 @@ class TestRaising:
     )
     async def test_limit_that_is_not_higher_is_refused(self, limit: float, why: str) -> None:
         """Limits: a limit that is not higher, or is already exceeded, is refused without a change."""
-        w = await watched(paid(T("x"), 1.5), max_cost=1.0)
+        w = await watched(reply_with_cost(T("x"), 1.5), max_cost=1.0)
         await w.say("go")
         with pytest.raises(ValueError, match=why):
             w.session.raise_limit(limit)
@@ -246,7 +262,9 @@ class TestRaising:
     async def test_parents_limit_still_applies(self) -> None:
         """Limits: a subagent's limit can exceed its parent's, which still applies."""
         above = Spending("boss", 1.0)
-        helper = Agent(ScriptedModel([paid(T("a"), 1.0), T("never")]), name="helper", max_cost=0.5)
+        helper = Agent(
+            ScriptedModel([reply_with_cost(T("a"), 1.0), T("never")]), name="helper", max_cost=0.5
+        )
         session = await helper.as_subagent(InheritedLimits(HookChain(), above)).create_session("c")
         await session.prompt("go")
         session.raise_limit(9)
@@ -268,8 +286,8 @@ class TestSubagents:
 
     async def test_counts_for_the_parent(self) -> None:
         """Limits: a subagent's cost counts for its parent."""
-        task = paid(C(task_helper={"prompt": "x"}), 0.1)
-        boss = self.boss([paid(T("done"), 0.95)], [task, T("never")])
+        task = reply_with_cost(C(task_helper={"prompt": "x"}), 0.1)
+        boss = self.boss([reply_with_cost(T("done"), 0.95)], [task, T("never")])
         session = await boss.create_session()
         results: list[ToolResultEvent] = []
         session.on("tool_result", results.append)
@@ -280,8 +298,8 @@ class TestSubagents:
 
     async def test_stops_at_the_parents_limit(self) -> None:
         """Limits: a subagent makes no model call beyond its parent's limit."""
-        task = paid(C(task_helper={"prompt": "x"}), 0.1)
-        boss = self.boss([paid(CALL, 0.95), T("never")], [task, T("never")])
+        task = reply_with_cost(C(task_helper={"prompt": "x"}), 0.1)
+        boss = self.boss([reply_with_cost(CALL, 0.95), T("never")], [task, T("never")])
         session = await boss.create_session()
         results: list[ToolResultEvent] = []
         session.on("tool_result", results.append)
@@ -295,7 +313,7 @@ class TestSubagents:
     async def test_own_limit_ends_the_task(self) -> None:
         """Limits: a subagent's own limit ends its task; the parent gets the reason and continues."""
         task = C(task_helper={"prompt": "x"})
-        boss = self.boss([paid(CALL, 0.5), T("never")], [task, T("ok")], own=0.5, limit=None)
+        boss = self.boss([reply_with_cost(CALL, 0.5), T("never")], [task, T("ok")], own=0.5, limit=None)
         session = await boss.create_session()
         results: list[ToolResultEvent] = []
         session.on("tool_result", results.append)
@@ -320,7 +338,9 @@ class TestSubagents:
 class TestCompaction:
     async def test_summary_request_counts(self) -> None:
         """Limits: the request for a summary is a model call like any other."""
-        w = await watched(paid(T("a"), 0.5), paid(T("S"), 0.5), T("never"), max_cost=1.0)
+        w = await watched(
+            reply_with_cost(T("a"), 0.5), reply_with_cost(T("S"), 0.5), T("never"), max_cost=1.0
+        )
         await w.say("go")
         await w.session.compact(0)
         with pytest.raises(CostLimitError):
@@ -328,7 +348,7 @@ class TestCompaction:
 
     async def test_no_summary_at_the_limit(self) -> None:
         """Limits: no summary is made when the limit is reached, and nothing changes."""
-        w = await watched(paid(T("a"), 1.0), T("never"), max_cost=1.0)
+        w = await watched(reply_with_cost(T("a"), 1.0), T("never"), max_cost=1.0)
         await w.say("go")
         with pytest.raises(CompactionError, match="was not compacted: The cost limit is reached"):
             await w.session.compact(0)

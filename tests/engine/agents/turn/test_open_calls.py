@@ -42,13 +42,13 @@ def call(call_id: str, text: str, tool: str = "note") -> ProposedCall:
     return ProposedCall(call_id=call_id, name=tool, args={"text": text})
 
 
-def left(*calls: ProposedCall, answered: int = 0) -> list[Message]:
+def conversation_with_open_calls(*calls: ProposedCall, answered: int = 0) -> list[Message]:
     """Return a conversation that ends with a step of which only the first calls are answered."""
     told = [ToolMessage(call_id=c.call_id, name=c.name, text="ok") for c in calls[:answered]]
     return [UserMessage(text="go"), AssistantMessage(tool_calls=calls), *told]
 
 
-async def resumed(
+async def resumed_session(
     said: Sequence[Message],
     *replies: object,
     tools: Sequence[ModelTool],
@@ -64,7 +64,7 @@ async def resumed(
 
 
 class TestLoop:
-    def begun(
+    def started_loop(
         self, ran: list[str], said: Sequence[Message], **options: object
     ) -> tuple[ScriptedModel, object]:
         model = ScriptedModel([T("ok")])
@@ -77,7 +77,9 @@ class TestLoop:
     async def test_decisions_come_first(self) -> None:
         """A-20: no message or step comes before the calls; then the model gets their results."""
         ran: list[str] = []
-        model, events = self.begun(ran, left(call("c1", "1"), call("c2", "2")))
+        model, events = self.started_loop(
+            ran, conversation_with_open_calls(call("c1", "1"), call("c2", "2"))
+        )
         kinds = [type(event) async for event in events]
         assert kinds[:4] == [ToolCallEvent, ToolCallEvent, ToolResultEvent, ToolResultEvent]
         assert (kinds.count(MessageEvent), kinds.count(StepEvent)) == (1, 1)
@@ -86,7 +88,9 @@ class TestLoop:
 
     async def test_events_have_all_calls_of_the_step(self) -> None:
         """A-51: the events have all calls of the step, including those answered before."""
-        _, events = self.begun([], left(call("c1", "1"), call("c2", "2"), answered=1))
+        _, events = self.started_loop(
+            [], conversation_with_open_calls(call("c1", "1"), call("c2", "2"), answered=1)
+        )
         [shown] = [event async for event in events if isinstance(event, ToolCallEvent)]
         assert (shown.call_id, shown.index) == ("c2", 1)
         assert [c.call_id for c in shown.batch] == ["c1", "c2"]
@@ -94,7 +98,7 @@ class TestLoop:
     async def test_changes_to_events_have_no_effect(self) -> None:
         """A-47: the events have copies of the arguments; changing them has no effect."""
         ran: list[str] = []
-        _, events = self.begun(ran, left(call("c1", "1")))
+        _, events = self.started_loop(ran, conversation_with_open_calls(call("c1", "1")))
         async for event in events:
             if isinstance(event, ToolCallEvent):
                 event.args["text"] = "changed"
@@ -102,7 +106,7 @@ class TestLoop:
 
     async def test_continued_step_costs_no_model_call(self) -> None:
         """A-62: the continued step costs none of the run's model calls."""
-        model, events = self.begun([], left(call("c1", "1")), max_steps=1)
+        model, events = self.started_loop([], conversation_with_open_calls(call("c1", "1")), max_steps=1)
         assert [e async for e in events if isinstance(e, StepEvent)]
         assert len(model.requests) == 1
 
@@ -111,7 +115,7 @@ class TestLoop:
         config = LoopConfig(
             model=ScriptedModel([T("ok")]), runtime=LocalRuntime(), tools={"note": noted([])}, offered={}
         )
-        said = left(call("c1", "1"))
+        said = conversation_with_open_calls(call("c1", "1"))
         results = [
             event.result
             async for event in loop(said, config, undecided=[call("c1", "1")])
@@ -125,8 +129,8 @@ class TestRun:
         """A-56, A-77: the gate decides each, results come in call order, and the store is the prompt."""
         ran: list[str] = []
         gate = Log()
-        said = left(call("c1", "1"), call("c2", "2"), call("c3", "3"), answered=1)
-        w = await resumed(said, T("done"), tools=[noted(ran)], gate=gate)
+        said = conversation_with_open_calls(call("c1", "1"), call("c2", "2"), call("c3", "3"), answered=1)
+        w = await resumed_session(said, T("done"), tools=[noted(ran)], gate=gate)
         w.session.continue_(decide_open=True)
         await w.session.wait_for_idle()
         assert gate.happened[:2] == ["decide c2", "decide c3"]
@@ -149,7 +153,9 @@ class TestRun:
     async def test_call_blocked_now_does_not_run(self) -> None:
         """G-15: a call that the gate now blocks does not run, and the model gets the reason."""
         ran: list[str] = []
-        w = await resumed(left(call("c1", "1")), T("ok"), tools=[noted(ran)], gate=Log(block))
+        w = await resumed_session(
+            conversation_with_open_calls(call("c1", "1")), T("ok"), tools=[noted(ran)], gate=Log(block)
+        )
         w.session.continue_(decide_open=True)
         await w.session.wait_for_idle()
         assert ran == []
@@ -157,7 +163,9 @@ class TestRun:
 
     async def test_listener_can_deny(self) -> None:
         """A-40: a listener can deny it like any call."""
-        w = await resumed(left(call("c1", "1")), T("ok"), tools=[noted([])])
+        w = await resumed_session(
+            conversation_with_open_calls(call("c1", "1")), T("ok"), tools=[noted([])]
+        )
         w.session.on("tool_call", lambda event: Deny(reason=f"no {event.args['text']}"))
         w.session.continue_(decide_open=True)
         await w.session.wait_for_idle()
@@ -174,7 +182,9 @@ class TestRun:
             return ModelCall(tools=[]) if roles == ["user"] else None
 
         hooks = Hooks(before_model_call=only_before)
-        w = await resumed(left(call("c1", "1")), T("ok"), tools=[noted(ran)], hooks=hooks)
+        w = await resumed_session(
+            conversation_with_open_calls(call("c1", "1")), T("ok"), tools=[noted(ran)], hooks=hooks
+        )
         w.session.continue_(decide_open=True)
         await w.session.wait_for_idle()
         assert ran == []
@@ -189,7 +199,9 @@ class TestRun:
             raise RuntimeError("no hook today")
 
         hooks = Hooks(before_model_call=fails)
-        w = await resumed(left(call("c1", "1")), T("ok"), tools=[noted(ran)], hooks=hooks)
+        w = await resumed_session(
+            conversation_with_open_calls(call("c1", "1")), T("ok"), tools=[noted(ran)], hooks=hooks
+        )
         w.session.continue_(decide_open=True)
         with pytest.raises(RuntimeError, match="no hook today"):
             await w.session.wait_for_idle()
@@ -201,7 +213,9 @@ class TestRun:
     async def test_aborted_before_a_decision(self) -> None:
         """A-96: an abort answers the calls as not run, not as of unknown outcome."""
         ran: list[str] = []
-        w = await resumed(left(call("c1", "1"), call("c2", "2")), T("never"), tools=[noted(ran)])
+        w = await resumed_session(
+            conversation_with_open_calls(call("c1", "1"), call("c2", "2")), T("never"), tools=[noted(ran)]
+        )
         w.session.continue_(decide_open=True)
         w.session.abort()
         await w.session.wait_for_idle()
@@ -212,7 +226,9 @@ class TestRun:
         """A-76, A-77: a message sent at once joins after the results; no call is decided."""
         ran: list[str] = []
         gate = Log()
-        w = await resumed(left(call("c1", "1")), T("ok"), tools=[noted(ran)], gate=gate)
+        w = await resumed_session(
+            conversation_with_open_calls(call("c1", "1")), T("ok"), tools=[noted(ran)], gate=gate
+        )
         w.session.continue_(decide_open=True)
         w.session.send("rather not")
         await w.session.wait_for_idle()
@@ -224,7 +240,9 @@ class TestSession:
     async def test_calls_are_not_decided_by_default(self) -> None:
         """A-32: without `decide_open` the calls get an unknown outcome, and nothing runs."""
         ran: list[str] = []
-        w = await resumed(left(call("c1", "1")), T("ok"), tools=[noted(ran)])
+        w = await resumed_session(
+            conversation_with_open_calls(call("c1", "1")), T("ok"), tools=[noted(ran)]
+        )
         w.session.continue_()
         await w.session.wait_for_idle()
         assert ran == []
@@ -232,7 +250,9 @@ class TestSession:
 
     async def test_continues_without_open_calls(self) -> None:
         """Part 2: without open calls it continues as usual."""
-        w = await resumed(left(call("c1", "1"), answered=1), T("ok"), tools=[noted([])])
+        w = await resumed_session(
+            conversation_with_open_calls(call("c1", "1"), answered=1), T("ok"), tools=[noted([])]
+        )
         w.session.continue_(decide_open=True)
         await w.session.wait_for_idle()
         assert w.turn_end.text == "ok"
@@ -240,8 +260,8 @@ class TestSession:
     async def test_only_the_first_run_decides_open_calls(self) -> None:
         """A-32: only the first run decides calls that were open; later runs close open ones."""
         slow = Slow()
-        said = left(call("c1", "1", "slow").model_copy(update={"args": {}}))
-        w = await resumed(said, T("one"), C(c9=("slow", {})), T("two"), tools=[slow.tool])
+        said = conversation_with_open_calls(call("c1", "1", "slow").model_copy(update={"args": {}}))
+        w = await resumed_session(said, T("one"), C(c9=("slow", {})), T("two"), tools=[slow.tool])
         w.session.continue_(decide_open=True)
         assert w.session.status == "busy"
         await slow.started.wait()
@@ -258,7 +278,9 @@ class TestSession:
             waiting.set()
             await asyncio.Event().wait()
 
-        w = await resumed(left(call("c1", "1")), T("never"), tools=[noted([])])
+        w = await resumed_session(
+            conversation_with_open_calls(call("c1", "1")), T("never"), tools=[noted([])]
+        )
         w.session.on("tool_call", never)
         signal = AbortSignal()
         w.session.continue_(decide_open=True, abort=signal)

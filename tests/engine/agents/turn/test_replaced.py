@@ -21,7 +21,7 @@ from ..gates import Log
 from ..script import noted
 
 
-def full() -> dict[str, object]:
+def other_settings() -> dict[str, object]:
     """Return a value other than the default for every setting."""
     return {
         "system_prompt": "Be kind.",
@@ -48,23 +48,23 @@ class TestReplaced:
     def test_every_parameter_is_a_setting(self) -> None:
         """A-1: every parameter of an agent is a setting that can be replaced."""
         parameters = set(inspect.signature(Agent.__init__).parameters) - {"self", "model"}
-        assert parameters == set(AgentSettings.__annotations__) == set(full())
+        assert parameters == set(AgentSettings.__annotations__) == set(other_settings())
 
     def test_copy_without_changes(self) -> None:
         """A-1: without a change the copy has the same settings, but is another agent."""
-        agent = Agent(ScriptedModel([]), **full())
+        agent = Agent(ScriptedModel([]), **other_settings())
         copied = agent.replace()
         assert copied is not agent
         assert copied.model is agent.model
         assert settings(copied) == settings(agent)
 
-    @pytest.mark.parametrize("name", sorted(full()))
+    @pytest.mark.parametrize("name", sorted(other_settings()))
     def test_only_the_named_setting_changes(self, name: str) -> None:
         """A-1: only the named setting changes, and the original agent stays unchanged."""
         agent = Agent(ScriptedModel([]), name="plain")
         before = settings(agent)
-        changed = settings(agent.replace(**{name: full()[name]}))
-        wanted = full()[name]
+        changed = settings(agent.replace(**{name: other_settings()[name]}))
+        wanted = other_settings()[name]
         given = changed.pop(name)
         if name in ("tools", "hooks"):
             assert len(given) == len(wanted)
@@ -75,7 +75,9 @@ class TestReplaced:
 
     def test_settings_can_be_removed(self) -> None:
         """A-1: a prompt, a gate and a limit can be removed."""
-        agent = Agent(ScriptedModel([]), **full()).replace(system_prompt=None, gate=None, max_cost=None)
+        agent = Agent(ScriptedModel([]), **other_settings()).replace(
+            system_prompt=None, gate=None, max_cost=None
+        )
         assert (agent.system_prompt, agent.gate, agent.max_cost) == (None, None, None)
 
     def test_model_can_be_replaced(self) -> None:

@@ -92,15 +92,15 @@ class TestAgents:
                 break
             assert ended == Continue() or ended == runtime.suspended or isinstance(ended, str)
         for said in given_script.said:
-            assert answered(said) == asked(said)
+            assert answered_ids(said) == called_ids(said)
         recorded = [entry.message for entry in runtime.history.entries]
         pending = [waiting.call_id for waiting in runtime.snapshot().pending]
-        assert answered(recorded) + pending == asked(recorded)
+        assert answered_ids(recorded) + pending == called_ids(recorded)
 
 
-def asked(said: Sequence[Message]) -> list[str]:
+def called_ids(said: Sequence[Message]) -> list[str]:
     return [c.call_id for m in said if isinstance(m, AssistantMessage) for c in m.tool_calls]
 
 
-def answered(said: Sequence[Message]) -> list[str]:
+def answered_ids(said: Sequence[Message]) -> list[str]:
     return [m.call_id for m in said if isinstance(m, ToolMessage)]

@@ -231,7 +231,7 @@ class TestNested:
         inner = Flow.of(In, Answer).work(begun).agent(agent(ask, echo))
         script = Script(ASK, SUBMIT)
         runtime = FlowRuntime(
-            Flow.of(Final, Answer).work(made_in(In)).flow(inner), Final(text=""), factory=script
+            Flow.of(Final, Answer).work(work_that_makes(In)).flow(inner), Final(text=""), factory=script
         )
         out = await runtime.run(CTX)
         assert (out.tool_id, out.agent) == ("In::X::ask", "In::X")
@@ -240,7 +240,9 @@ class TestNested:
         assert await runtime.run(CTX) == Done(Answer(answer="42"))
         entry = Flow.of(X, Answer).agent(agent(ask))
         runtime = FlowRuntime(
-            Flow.of(Final, Answer).work(made_in(X)).flow(entry), Final(text=""), factory=Script(ASK)
+            Flow.of(Final, Answer).work(work_that_makes(X)).flow(entry),
+            Final(text=""),
+            factory=Script(ASK),
         )
         assert (await runtime.run(CTX)).tool_id == "X::ask"
 
@@ -248,13 +250,13 @@ class TestNested:
         """P-106: renaming does not change prompt and schema of a nested agent."""
         script = Script(Reply(deltas=('{"answer": "in"}',)))
         inner = Flow.of(X, Answer).agent(agent())
-        g = Flow.of(Final, Answer).work(made_in(X)).flow(inner)
+        g = Flow.of(Final, Answer).work(work_that_makes(X)).flow(inner)
         assert await FlowRuntime(g, Final(text=""), factory=script).run(CTX) == Done(Answer(answer="in"))
         assert script.options[0].output_schema == Answer.model_json_schema()
         assert script.options[0].preamble == "Be brief."
 
 
-def made_in(model: type[BaseModel]) -> object:
+def work_that_makes(model: type[BaseModel]) -> object:
     def work(a):
         return model(**dict.fromkeys(model.model_fields, 1 if "n" in model.model_fields else "t"))
 
@@ -332,7 +334,9 @@ def ruled(rules: str = "require human-approval before deploy") -> object:
     return create_gate(compile_rules(rules).nets)
 
 
-async def gated(*more: Reply, gate: object = None, **settings: object) -> tuple[FlowRuntime, Suspended]:
+async def gated_flow(
+    *more: Reply, gate: object = None, **settings: object
+) -> tuple[FlowRuntime, Suspended]:
     DEPLOYED.clear()
     script = Script(*(more or (C(c1=("deploy", {"env": "live"})), SUBMIT)))
     return await waiting(script, deploy, echo, gate=gate or ruled(), **settings)
@@ -341,7 +345,7 @@ async def gated(*more: Reply, gate: object = None, **settings: object) -> tuple[
 class TestApproval:
     async def test_suspends_before_the_call_runs(self) -> None:
         """P-82: a call that needs approval suspends before it runs, and shows the call."""
-        _, out = await gated()
+        _, out = await gated_flow()
         assert (out.kind, out.tool_id, out.call_id) == ("approval", "X::deploy", "c1")
         assert isinstance(out.value, dict)
         assert (out.value["tool"], out.value["args"]) == ("deploy", {"env": "live"})
@@ -376,7 +380,7 @@ class TestApproval:
     @pytest.mark.parametrize("payload", [{"approve": True}, Approve(), Allow()])
     async def test_approve_runs_the_tool(self, payload: object) -> None:
         """P-82: approve runs the tool."""
-        runtime, out = await gated()
+        runtime, out = await gated_flow()
         assert await runtime.resume(CTX, out.tool_id, payload) == Continue()
         assert DEPLOYED == ["live"]
         assert results(recorded(runtime)) == ['"deployed to live"']
@@ -384,7 +388,7 @@ class TestApproval:
     @pytest.mark.parametrize("payload", [{"deny": "not on a Friday"}, Deny(reason="not on a Friday")])
     async def test_deny_makes_the_reason_the_result(self, payload: object) -> None:
         """P-82: deny makes the reason the call's failed result."""
-        runtime, out = await gated()
+        runtime, out = await gated_flow()
         assert await runtime.resume(CTX, out.tool_id, payload) == Continue()
         assert DEPLOYED == []
         last = recorded(runtime)[-1]
@@ -393,7 +397,7 @@ class TestApproval:
     @pytest.mark.parametrize("payload", [{"args": {"env": "test"}}, Override(args={"env": "test"})])
     async def test_override_runs_the_edited_call(self, payload: object) -> None:
         """P-82: override runs the call as edited, and the model is informed."""
-        runtime, out = await gated()
+        runtime, out = await gated_flow()
         assert await runtime.resume(CTX, out.tool_id, payload) == Continue()
         assert DEPLOYED == ["test"]
         [text] = results(recorded(runtime))
@@ -414,7 +418,7 @@ class TestApproval:
     )
     async def test_other_payload_is_refused(self, payload: object) -> None:
         """P-82: any other payload is refused, and the flow still waits."""
-        runtime, out = await gated()
+        runtime, out = await gated_flow()
         before = runtime.snapshot()
         with pytest.raises(DeserializeError, match="expected"):
             await runtime.resume(CTX, out.tool_id, payload)
@@ -422,7 +426,7 @@ class TestApproval:
 
     async def test_errors_of_misuse(self) -> None:
         """P-82: the same three errors of misuse apply here."""
-        runtime, out = await gated()
+        runtime, out = await gated_flow()
         with pytest.raises(ResumeRequired):
             await runtime.next(CTX)
         with pytest.raises(ResumeMismatchError):
@@ -434,7 +438,7 @@ class TestApproval:
     async def test_denied_before_a_submit(self) -> None:
         """P-78: after a denial the batch's submit is cancelled, and the model has another turn."""
         batch = calls(("deploy", {"env": "live"}), ("submit", {"answer": "done!"}))
-        runtime, out = await gated(batch, C(submit={"answer": "not done"}))
+        runtime, out = await gated_flow(batch, C(submit={"answer": "not done"}))
         assert await runtime.resume(CTX, out.tool_id, {"deny": "no"}) == Continue()
         assert results(recorded(runtime)) == ["no", "cancelled"]
         assert await runtime.run(CTX) == Done(Answer(answer="not done"))
@@ -463,8 +467,8 @@ class TestApproval:
 
     async def test_edited_call_needs_other_nets_approval(self) -> None:
         """P-82: an edit is approved as edited, but another net's approval is still needed."""
-        gate = create_gate([asking("one"), asking("two")])
-        runtime, out = await gated(gate=gate)
+        gate = create_gate([approval_net("one"), approval_net("two")])
+        runtime, out = await gated_flow(gate=gate)
         again = await runtime.resume(CTX, out.tool_id, {"args": {"env": "test"}})
         assert isinstance(again, Suspended)
         assert (again.kind, again.args, DEPLOYED) == ("approval", {"env": "test"}, [])
@@ -488,7 +492,7 @@ class TestApproval:
 
     async def test_waiting_call_can_be_approved_after_restore(self) -> None:
         """P-82, P-94: a waiting call can be approved in another process, and is judged there."""
-        runtime, out = await gated()
+        runtime, out = await gated_flow()
         snapshot = FlowSnapshot.load(runtime.snapshot().model_dump_json())
         kept = {"history": runtime.history, "factory": Script(SUBMIT)}
         nodes = flow_of(agent(deploy, echo))
@@ -548,7 +552,7 @@ class TestApproval:
         assert log.settled == [("c1", False, '"fine"', {"question": "ok?"})]
 
 
-def asking(name: str) -> SkillNet:
+def approval_net(name: str) -> SkillNet:
     """Return a separate net that requires approval of every deploy."""
     asks = Transition("sign", ("ready",), ("ready",), tools=("deploy",), type="manual")
     return define_skill_net(name, places=["ready"], transitions=[asks], initial_marking={"ready": 1})

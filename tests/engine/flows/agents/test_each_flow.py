@@ -34,18 +34,18 @@ def many(name: str, of: str) -> type[BaseModel]:
 IN, OUT = many("In", "I"), many("Out", "O")
 
 
-def over(inner: object) -> FlowBuilder:
+def each_flow(inner: object) -> FlowBuilder:
     """Return a flow in which `inner` works on each item of a list."""
     return Flow.of(IN, OUT).each(IN, inner, OUT)
 
 
-def given(*numbers: int) -> BaseModel:
+def list_input(*numbers: int) -> BaseModel:
     return IN(all=[M("I")(val=number) for number in numbers])
 
 
 async def steps(g: FlowBuilder, *numbers: int) -> tuple[list[str], list[int]]:
     """Return the live states before each step and the results, with a new host for every step."""
-    runtime, seen = FlowRuntime(g, given(*numbers)), []
+    runtime, seen = FlowRuntime(g, list_input(*numbers)), []
     while True:
         seen.append(shown(runtime))
         match await runtime.next(CTX):
@@ -60,18 +60,18 @@ class TestItems:
     async def test_items_pass_one_after_another(self) -> None:
         """Section 12: an item passes through the complete flow before the next one, on any host."""
         first = ["{In::I,In::left}", "{In::left,In::Mid}", "{In::left,In::O}"]
-        assert await steps(over(DOUBLED), 1, 2) == (["{In}", *first, *first, "{Out}"], [12, 14])
+        assert await steps(each_flow(DOUBLED), 1, 2) == (["{In}", *first, *first, "{Out}"], [12, 14])
 
     async def test_empty(self) -> None:
         """Section 12: an empty list gives an empty list, in one step."""
-        assert await steps(over(DOUBLED)) == (["{In}", "{Out}"], [])
+        assert await steps(each_flow(DOUBLED)) == (["{In}", "{Out}"], [])
 
     async def test_branches_and_forks(self) -> None:
         """P-102, P-103: branches and forks in the inner flow work as usual."""
         branched = flow("I", "O", E("I", "L", "R"), W("L", "O", lambda n: n + 100), W("R", "O"))
-        assert (await steps(over(branched), 1, 2, 3))[1] == [1, 102, 3]
+        assert (await steps(each_flow(branched), 1, 2, 3))[1] == [1, 102, 3]
         forked = flow("I", "O", F("I", "A", "B"), W("A", "A2"), J("A2", "B", "O"))
-        assert (await steps(over(forked), 4, 5))[1] == [8, 10]
+        assert (await steps(each_flow(forked), 4, 5))[1] == [8, 10]
 
     async def test_same_flow_inside_and_outside(self) -> None:
         """P-105: its keys are separate, so the flow can be used inside and outside at once."""
@@ -81,7 +81,7 @@ class TestItems:
 
         last.__annotations__ = {"out": OUT, "return": M("I")}
         g = Flow.of(IN, M("O")).each(IN, DOUBLED, OUT).work(last).flow(DOUBLED)
-        assert await FlowRuntime(g, given(1)).run(CTX) == Done(M("O")(val=34))
+        assert await FlowRuntime(g, list_input(1)).run(CTX) == Done(M("O")(val=34))
 
     async def test_inside_another(self) -> None:
         """P-104: inlined, or within another each, its keys have both names as prefix."""
@@ -94,7 +94,7 @@ class TestItems:
         lists = create_model("Lists", __module__="made.lists", of=(list[IN], ...))
         results = create_model("Results", __module__="made.results", of=(list[OUT], ...))
         g = Flow.of(lists, results).each(lists, Inner, results)
-        runtime = FlowRuntime(g, lists(of=[given(1, 2), given(), given(3)]))
+        runtime = FlowRuntime(g, lists(of=[list_input(1, 2), list_input(), list_input(3)]))
         seen: list[str] = []
         while isinstance(out := await runtime.next(CTX), Continue):
             seen.append(shown(runtime))
@@ -110,7 +110,7 @@ class TestItems:
                 raise left.pop()
             return n
 
-        runtime = FlowRuntime(over(flow("I", "O", W("I", "O", shaky))), given(1, 2))
+        runtime = FlowRuntime(each_flow(flow("I", "O", W("I", "O", shaky))), list_input(1, 2))
         for _ in range(3):
             await runtime.next(CTX)
         before = runtime.snapshot()
@@ -130,7 +130,7 @@ class TestItems:
         script = Script(
             C(ask={}), C(submit={"val": 1}), T("Hm. ") + C(submit={"val": 2}), C(submit={"val": 3})
         )
-        runtime = FlowRuntime(over(inner), given(7, 8), factory=script)
+        runtime = FlowRuntime(each_flow(inner), list_input(7, 8), factory=script)
         waits: list[str] = []
         while True:
             match await runtime.run(CTX):
@@ -148,7 +148,7 @@ class TestItems:
 class TestGraph:
     def test_graph_has_no_findings(self) -> None:
         """P-46, P-63: the graph has no findings, and can be drawn and analysed like any other."""
-        graph = over(DOUBLED).build()
+        graph = each_flow(DOUBLED).build()
         graph.check_output()
         assert (graph.findings, graph.complete, graph.terminals) == ((), True, ["Out"])
         assert graph.mermaid(named=True).count("each IFlow") == 2
@@ -169,9 +169,9 @@ class TestGraph:
     def test_problems_of_the_flow(self) -> None:
         """P-110: inner problems are reported with the flow's name; another terminal is the outer's."""
         with pytest.raises(Invalid) as caught:
-            over(flow("I", "O", W("I", "O"), W("X", "O"))).build()
+            each_flow(flow("I", "O", W("I", "O"), W("X", "O"))).build()
         assert "flow 'I': node 'X': unreachable from entry 'I'" in caught.value.problems
-        ends = over(flow("I", "O", E("I", "O", "Other"))).build()
+        ends = each_flow(flow("I", "O", E("I", "O", "Other"))).build()
         with pytest.raises(Invalid, match="found: In::Other, Out"):
             ends.check_output()
 
@@ -189,4 +189,4 @@ class TestGraph:
     def test_list_can_be_used_only_once(self) -> None:
         """P-30: a list can be used only once."""
         with pytest.raises(Invalid, match="each 'In': duplicate node key"):
-            over(DOUBLED).each(IN, DOUBLED, OUT).build()
+            each_flow(DOUBLED).each(IN, DOUBLED, OUT).build()

@@ -15,7 +15,7 @@ CHOICE = flow(
 SPLIT = flow("I", "IOut", F("I", "A", "B"), J("B", "A", "IOut", lambda b, a: 3 * b + a - 3))
 
 
-def around(inner: type[Flow]) -> FlowBuilder:
+def outer_flow(inner: type[Flow]) -> FlowBuilder:
     return builder("O", "Z", W("O", "I"), Fl(inner), W("IOut", "Z"))
 
 
@@ -35,12 +35,12 @@ class TestKeys:
 
     async def test_either(self) -> None:
         """P-102: an inner either gives the renamed branch."""
-        assert await trace(around(CHOICE), 10) == (["{O}", "{I}", "{I::L}", "{IOut}", "{Z}"], 110)
-        assert (await trace(around(CHOICE), 11))[0][2] == "{I::R}"
+        assert await trace(outer_flow(CHOICE), 10) == (["{O}", "{I}", "{I::L}", "{IOut}", "{Z}"], 110)
+        assert (await trace(outer_flow(CHOICE), 11))[0][2] == "{I::R}"
 
     async def test_fork_and_join(self) -> None:
         """P-103: so do a fork's children; a join's values come in declared order."""
-        assert await trace(around(SPLIT), 4) == (["{O}", "{I}", "{I::A,I::B}", "{IOut}", "{Z}"], 13)
+        assert await trace(outer_flow(SPLIT), 4) == (["{O}", "{I}", "{I::A,I::B}", "{IOut}", "{Z}"], 13)
 
     async def test_twice_nested(self) -> None:
         """P-104: keys nested twice have both names as prefix; each entry and exit has one."""
@@ -85,7 +85,7 @@ class TestProblems:
             def build(cls, g):
                 raise BuildError("deliberate inner failure")
 
-        [problem] = problems(around(Fails))
+        [problem] = problems(outer_flow(Fails))
         assert problem.startswith("flow ")
         assert problem.endswith("': deliberate inner failure")
         assert "flow 'I': " in problem
@@ -109,7 +109,7 @@ class TestProblems:
     def test_inner_orphan(self) -> None:
         """P-110: an inner node is checked at its final place and within its own flow."""
         orphan = flow("I", "IOut", W("I", "IOut"), W("X", "IOut"))
-        found = problems(around(orphan))
+        found = problems(outer_flow(orphan))
         assert "node 'I::X': unreachable from entry 'O'" in found
         assert "flow 'I': node 'X': unreachable from entry 'I'" in found
 
@@ -131,7 +131,7 @@ class TestProblems:
 
         with pytest.raises(Invalid, match="flow 'I': recursive inlining I → I"):
             Itself.graph()
-        assert problems(around(Itself)) == ("flow 'I': recursive inlining I → I",)
+        assert problems(outer_flow(Itself)) == ("flow 'I': recursive inlining I → I",)
 
     def test_mutual_recursion(self) -> None:
         """P-111: the same holds via another flow, whichever of them is built."""
@@ -150,7 +150,7 @@ class TestProblems:
             One.graph()
         with pytest.raises(Invalid, match="flow 'M': recursive inlining M → I → M"):
             Two.graph()
-        assert problems(around(One)) == ("flow 'I': recursive inlining I → M → I",)
+        assert problems(outer_flow(One)) == ("flow 'I': recursive inlining I → M → I",)
 
     def test_builder_in_itself(self) -> None:
         """P-111: a builder cannot contain itself."""

@@ -62,10 +62,10 @@ class Desk:
 
     async def answer(self, call_id: str, answer: bool | ApprovalAnswer) -> None:
         self.open[call_id].set_result(answer)
-        await settled()
+        await run_until_waiting()
 
 
-async def settled() -> None:
+async def run_until_waiting() -> None:
     """Let every task run until it waits."""
     for _ in range(15):
         await asyncio.sleep(0)
@@ -86,7 +86,7 @@ class TestManyCalls:
         monkeypatch.setattr(contention, "_moved_names", names)
         desk, gate = Desk(), manager("require human-approval before deploy")
         calls = [desk.make(gate, "deploy", str(number)) for number in range(10)]
-        await settled()
+        await run_until_waiting()
         assert len(desk.asked) == len(calls) == len(taken)
         for made in calls:
             made.cancel()
@@ -100,7 +100,7 @@ class TestLastToken:
         """G-68: only the first call is requested; then the limit blocks the second."""
         desk, gate = Desk(), manager(LAST)
         one, two = desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")
-        await settled()
+        await run_until_waiting()
         assert desk.asked == ["1"]
         assert desk.waits == {"2": ("1",)}
         await desk.answer("1", True)
@@ -114,7 +114,7 @@ class TestLastToken:
         """G-68: if the first call is denied, the second is requested and may take the token."""
         desk, gate = Desk(), manager(LAST)
         one, two = desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")
-        await settled()
+        await run_until_waiting()
         await desk.answer("1", False)
         assert (await one).reason == "deploy was rejected by human review."
         assert desk.asked == ["1", "2"]
@@ -125,9 +125,9 @@ class TestLastToken:
         """G-68: if the first call is cancelled, the second is requested."""
         desk, gate = Desk(), manager(LAST)
         one, _two = desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")
-        await settled()
+        await run_until_waiting()
         one.cancel()
-        await settled()
+        await run_until_waiting()
         assert list(desk.open) == ["2"]
         await desk.answer("2", True)
 
@@ -140,7 +140,7 @@ class TestLastToken:
         )
         one = desk.make(gate, "bash", "1", command="deploy")
         two = desk.make(gate, "bash", "2", command="deploy")
-        await settled()
+        await run_until_waiting()
         assert list(desk.open) == ["1"]
         await desk.answer("1", ApprovalAnswer(True, input={"command": "test"}))
         assert (await one).call.input == {"command": "test"}
@@ -158,7 +158,7 @@ class TestLastToken:
         )
         _test = desk.make(gate, "bash", "1", command="test")
         _deploy = desk.make(gate, "bash", "2", command="deploy")
-        await settled()
+        await run_until_waiting()
         assert list(desk.open) == ["1", "2"]
         await desk.answer("1", ApprovalAnswer(True, input={"command": "deploy"}))
         assert list(desk.open) == ["2"]
@@ -171,7 +171,7 @@ class TestLastToken:
         """G-68: of five calls for two tokens, two are requested; after a denial, one more is."""
         desk, gate = Desk(), manager(LAST.replace("to 1", "to 2"))
         made = [desk.make(gate, "deploy", str(n)) for n in range(1, 6)]
-        await settled()
+        await run_until_waiting()
         assert list(desk.open) == ["1", "2"]
         await desk.answer("2", False)
         assert list(desk.open) == ["1", "3"]
@@ -188,7 +188,7 @@ class TestLastToken:
             "require human-approval before a\nrequire human-approval before b\nlimit a to 1 per session"
         )
         every = [desk.make(gate, name, name + str(n)) for n in (1, 2) for name in ("a", "b")]
-        await settled()
+        await run_until_waiting()
         assert list(desk.open) == ["a1", "b1", "b2"]
         for one in every:
             one.cancel()
@@ -198,13 +198,13 @@ class TestLastToken:
         desk, gate = Desk(), manager(LAST)
         before = everything(gate)
         one, two = desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")
-        await settled()
+        await run_until_waiting()
         two.cancel()
         await asyncio.wait([two])
         assert two.cancelled()
         assert everything(gate) == before
         again = desk.make(gate, "deploy", "2")
-        await settled()
+        await run_until_waiting()
         assert desk.waits["2"] == ("1",)
         await desk.answer("1", False)
         await desk.answer("2", True)
@@ -214,7 +214,7 @@ class TestLastToken:
         """G-53: the id of a call that waits for another is in use."""
         desk, gate = Desk(), manager(LAST)
         every = [desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")]
-        await settled()
+        await run_until_waiting()
         assert await reason(gate, "deploy", "2") == "Tool call id '2' is already in use."
         for one in every:
             one.cancel()
@@ -223,7 +223,7 @@ class TestLastToken:
         """A call is blocked at once if it has no approver to ask."""
         desk, gate = Desk(), manager(LAST)
         one = desk.make(gate, "deploy", "1")
-        await settled()
+        await run_until_waiting()
         assert await reason(gate, "deploy", "2") == "deploy requires human approval."
         one.cancel()
 
@@ -235,7 +235,7 @@ class TestLastToken:
 
         desk, gate = Desk(), manager(LAST)
         one = desk.make(gate, "deploy", "1")
-        await settled()
+        await run_until_waiting()
         two = await gate.handle_tool_call(call("deploy", "2"), GateContext(desk.confirm, fail))
         assert two.reason == "approve-before-deploy: waits failed: no screen"
         await desk.answer("1", True)
@@ -249,9 +249,9 @@ class TestWhatChangesMeanwhile:
         """G-21: if the limit is switched off, waiting calls are requested."""
         desk, gate = Desk(), registry(LAST)
         every = [desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")]
-        await settled()
+        await run_until_waiting()
         gate.remove_net("limit-deploy-1")
-        await settled()
+        await run_until_waiting()
         assert list(desk.open) == ["1", "2"]
         for one in every:
             one.cancel()
@@ -261,12 +261,12 @@ class TestWhatChangesMeanwhile:
         """G-67: a call that waits for another is requested even if its rule is off or in shadow."""
         desk, gate = Desk(), registry(LAST)
         one, two = desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")
-        await settled()
+        await run_until_waiting()
         if way == "off":
             gate.remove_net("approve-before-deploy")
         else:
             gate.mode = "shadow"
-        await settled()
+        await run_until_waiting()
         await desk.answer("1", False)
         assert list(desk.open) == ["2"]
         await desk.answer("2", True)
@@ -277,15 +277,15 @@ class TestWhatChangesMeanwhile:
         desk = Desk()
         gate = manager("require human-approval before deploy\nlimit deploy to 2 per test")
         done = desk.make(gate, "deploy", "0")
-        await settled()
+        await run_until_waiting()
         await desk.answer("0", True)
         assert (await done).outcome == "allow"
         assert await reason(gate, "test", "t") is None
         every = [desk.make(gate, "deploy", "1"), desk.make(gate, "deploy", "2")]
-        await settled()
+        await run_until_waiting()
         assert list(desk.open) == ["1"]
         gate.handle_tool_result(result("test", "t"))
-        await settled()
+        await run_until_waiting()
         assert list(desk.open) == ["1", "2"]
         for one in every:
             one.cancel()
@@ -294,11 +294,11 @@ class TestWhatChangesMeanwhile:
         """G-74: a grant given with an answer covers a waiting call that was not requested."""
         desk, gate = Desk(), manager(LAST.replace("to 1", "to 2"))
         made = [desk.make(gate, "deploy", str(n)) for n in range(1, 4)]
-        await settled()
+        await run_until_waiting()
         await desk.answer("2", False)
         assert list(desk.open) == ["1", "3"]
         more = desk.make(gate, "deploy", "4")
-        await settled()
+        await run_until_waiting()
         await desk.answer("3", ApprovalAnswer(True, grant=GrantTerms("names", 5)))
         await desk.answer("1", False)
         decision = await more
@@ -314,10 +314,10 @@ class TestWhatChangesMeanwhile:
         )
         asked = desk.make(gate, "bash", "1", command="deploy prod")
         waits = desk.make(gate, "bash", "2", command="deploy prod")
-        await settled()
+        await run_until_waiting()
         assert list(desk.open) == ["1"]
         assert await reason(gate, "bash", "3", command="deploy lab") is None
-        await settled()
+        await run_until_waiting()
         assert (await waits).reason == SPENT
         await desk.answer("1", True)
         assert (await asked).reason == "Tool 'deploy' is no longer available (state changed)."
@@ -327,7 +327,7 @@ class TestWhatChangesMeanwhile:
         step = Transition("go", ["p"], [], ["x"], type="manual", deferred=True)
         desk, gate = Desk(), create_gate_manager([net("n", step)])
         every = [desk.make(gate, "x", "1"), desk.make(gate, "x", "2")]
-        await settled()
+        await run_until_waiting()
         assert list(desk.open) == ["1", "2"]
         for one in every:
             one.cancel()
@@ -340,7 +340,7 @@ class TestWhatChangesMeanwhile:
             "limit a to 1 per session\nlimit b to 1 per session"
         )
         made = [desk.make(gate, "bash", n, command=c) for n, c in (("1", "a; b"), ("2", "a"), ("3", "b"))]
-        await settled()
+        await run_until_waiting()
         assert list(desk.open) == ["1"]
         await desk.answer("1", False)
         assert list(desk.open) == ["2", "3"]
@@ -431,7 +431,7 @@ class TestNoDeadlock:
         desk = Desk()
         session = gate(LAST, confirm=desk.confirm).wrap_tools({"deploy": lambda: "done"})
         first = asyncio.create_task(session.call("deploy", {}))
-        await settled()
+        await run_until_waiting()
         with pytest.raises(SyncToolError):
             session.tools["deploy"]()
         (asked,) = desk.open
@@ -492,7 +492,7 @@ class Played:
                 self.desk.open[asked].set_result(answer)
             case _:
                 pass
-        await settled()
+        await run_until_waiting()
         self.tasks = {key: task for key, task in self.tasks.items() if not task.done()}
 
     def first(self) -> tuple[str, asyncio.Task[GateDecision]]:
@@ -528,12 +528,12 @@ class TestLaws:
             assert not played.tasks
             if not played.spoilt:
                 assert not any(str(d.reason).endswith(CHANGED) for d in played.decided)
-            await as_one_by_one(played.decided)
+            await check_same_outcomes_one_by_one(played.decided)
 
         asyncio.run(check())
 
 
-async def as_one_by_one(decided: list[GateDecision]) -> None:
+async def check_same_outcomes_one_by_one(decided: list[GateDecision]) -> None:
     """Check that the same calls, made one by one in the order of decisions, have the same outcome."""
     gate = manager(RULES)
     for number, decision in enumerate(decided):

@@ -38,14 +38,16 @@ def hand_built(drawn: Any) -> SkillNet:
     return define_skill_net("n", places=PLACES, transitions=transitions, initial_marking=marking)
 
 
-async def allowed(gate: GateManager, name: str, call_id: str = "1", **value: object) -> GateDecision:
+async def make_allowed_call(
+    gate: GateManager, name: str, call_id: str = "1", **value: object
+) -> GateDecision:
     """Make a call that is allowed and return the decision."""
     decision = await gate.handle_tool_call(call(name, call_id, **value), Operator(True).context)
     assert not decision.block
     return decision
 
 
-def not_run(gate: GateManager, decision: GateDecision) -> list[str]:
+def report_not_run(gate: GateManager, decision: GateDecision) -> list[str]:
     """Report that an allowed call never ran; return the transitions that were undone."""
     made = decision.call
     told = ToolResult(made.tool_call_id, made.tool_name, made.input, True, decision.steps)
@@ -119,7 +121,7 @@ class TestTakenBack:
                 before = markings(gate)
                 decision = await happen(gate, event)
                 if not decision.block and data.draw(st.booleans()):
-                    not_run(gate, decision)
+                    report_not_run(gate, decision)
                     assert markings(gate) == before
                     assert decision.call.tool_call_id not in gate._pending.waiting
 
@@ -129,7 +131,9 @@ class TestTakenBack:
         """A-40: calls that never ran do not count against a limit."""
         gate = manager("limit deploy to 2 per session")
         for number in range(3):
-            assert not_run(gate, await allowed(gate, "deploy", f"n{number}")) == ["do-deploy"]
+            assert report_not_run(gate, await make_allowed_call(gate, "deploy", f"n{number}")) == [
+                "do-deploy"
+            ]
         await succeed(gate, "deploy", "1")
         await succeed(gate, "deploy", "2")
         assert await reason(gate, "deploy", "3") == "deploy has reached its limit of 2 calls per session."
@@ -137,16 +141,19 @@ class TestTakenBack:
     async def test_failed_run_stays_charged(self) -> None:
         """G-16: a call that ran and failed stays charged."""
         gate = manager("limit deploy to 1 per session")
-        await allowed(gate, "deploy")
+        await make_allowed_call(gate, "deploy")
         gate.handle_tool_result(result("deploy", is_error=True))
         assert await reason(gate, "deploy", "2") is not None
 
     async def test_call_is_undone_only_once(self) -> None:
         """A-40: a call is undone once, and an unknown call never."""
         gate = manager("limit deploy to 3 per session")
-        first, second = await allowed(gate, "deploy", "1"), await allowed(gate, "deploy", "2")
-        assert not_run(gate, first) == ["do-deploy"]
-        assert not_run(gate, first) == []
+        first, second = (
+            await make_allowed_call(gate, "deploy", "1"),
+            await make_allowed_call(gate, "deploy", "2"),
+        )
+        assert report_not_run(gate, first) == ["do-deploy"]
+        assert report_not_run(gate, first) == []
         stray = ToolResult("other", "deploy", {}, True, second.steps)
         assert gate.handle_tool_result(stray).undone == ()
         assert markings(gate)["limit-deploy-3"]["budget"] == 2
@@ -154,7 +161,7 @@ class TestTakenBack:
     async def test_success_with_undo_steps_counts_as_run(self) -> None:
         """A-40: a successful result with steps to undo counts as having run."""
         gate = manager("limit deploy to 1 per session")
-        decision = await allowed(gate, "deploy")
+        decision = await make_allowed_call(gate, "deploy")
         told = ToolResult("1", "deploy", {}, False, decision.steps)
         assert gate.handle_tool_result(told).undone == ()
         assert await reason(gate, "deploy", "2") is not None
@@ -162,7 +169,7 @@ class TestTakenBack:
     async def test_result_of_another_tool_changes_nothing(self) -> None:
         """G-53: a result that names another tool than its call changes nothing."""
         gate = manager("require deploy before test\nlimit deploy to 1 per session")
-        decision = await allowed(gate, "deploy")
+        decision = await make_allowed_call(gate, "deploy")
         before = markings(gate)
         record = gate.handle_tool_result(ToolResult("1", "other", {}, True, decision.steps))
         assert (record.anomaly is not None, record.undone, markings(gate)) == (True, (), before)
@@ -170,18 +177,18 @@ class TestTakenBack:
     async def test_equal_calls_are_undone_in_any_order(self) -> None:
         """A-40: equal calls can be undone in any order, and their deferred steps are dropped."""
         gate = manager("limit deploy to 3 per session\nrequire deploy before test")
-        made = [await allowed(gate, "deploy", str(number)) for number in range(3)]
+        made = [await make_allowed_call(gate, "deploy", str(number)) for number in range(3)]
         for decision in made[::-1][1:] + made[2:]:
-            assert not_run(gate, decision) == ["do-deploy"]
+            assert report_not_run(gate, decision) == ["do-deploy"]
         assert markings(gate)["limit-deploy-3"]["budget"] == 3
         assert gate._pending.waiting == {}
 
     async def test_net_switched_off_in_between_is_undone(self) -> None:
         """G-17: a net that was switched off in between is also undone."""
         gate = registry("limit deploy to 1 per session")
-        decision = await allowed(gate, "deploy")
+        decision = await make_allowed_call(gate, "deploy")
         gate.remove_net("limit-deploy-1")
-        assert not_run(gate, decision) == ["do-deploy"]
+        assert report_not_run(gate, decision) == ["do-deploy"]
         assert markings(gate)["limit-deploy-1"]["budget"] == 1
 
     async def test_steps_of_a_net_are_undone_together(self) -> None:
@@ -195,18 +202,18 @@ class TestTakenBack:
         chain = net("chain", *steps, marking={"a": 1, "b": 0, "c": 0, "d": 0}, **both)
         limit = net("limit", Transition("do", ["p"], [], ["x"]), **both)
         gate = create_gate_manager([chain, limit])
-        decision = await allowed(gate, "x")
-        assert not_run(gate, decision) == ["do", "two", "one"]
-        decision = await allowed(gate, "x", "2")
-        await allowed(gate, "z", "3")
-        assert not_run(gate, decision) == ["do"]
+        decision = await make_allowed_call(gate, "x")
+        assert report_not_run(gate, decision) == ["do", "two", "one"]
+        decision = await make_allowed_call(gate, "x", "2")
+        await make_allowed_call(gate, "z", "3")
+        assert report_not_run(gate, decision) == ["do"]
         assert markings(gate)["chain"] == {"a": 0, "b": 0, "c": 0, "d": 1}
 
     async def test_approved_call_is_undone(self) -> None:
         """A-40: an approved call that never ran is also undone."""
         gate = manager("require human-approval before deploy\nlimit deploy to 1 per session")
-        decision = await allowed(gate, "deploy")
-        assert sorted(not_run(gate, decision)) == ["approve", "do-deploy"]
+        decision = await make_allowed_call(gate, "deploy")
+        assert sorted(report_not_run(gate, decision)) == ["approve", "do-deploy"]
         assert markings(gate)["limit-deploy-1"]["budget"] == 1
 
     async def test_shadow_mode_undoes_moves(self) -> None:
@@ -216,7 +223,7 @@ class TestTakenBack:
         )
         decision = await gate.handle_tool_call(call("deploy"), Operator().context)
         assert decision.outcome == "ask"
-        assert sorted(not_run(gate, decision)) == ["approve", "do-deploy"]
+        assert sorted(report_not_run(gate, decision)) == ["approve", "do-deploy"]
         assert markings(gate)["limit-deploy-1"]["budget"] == 1
 
 
@@ -226,21 +233,21 @@ class TestStaysSpent:
     async def test_limit_refilled_in_between(self) -> None:
         """A-40: a limit that was refilled in between does not get the token back."""
         gate = manager("limit a to 2 per r")
-        first = await allowed(gate, "a", "1")
+        first = await make_allowed_call(gate, "a", "1")
         await succeed(gate, "r", "2")
-        await allowed(gate, "a", "3")
-        assert not_run(gate, first) == []
-        await allowed(gate, "a", "4")
+        await make_allowed_call(gate, "a", "3")
+        assert report_not_run(gate, first) == []
+        await make_allowed_call(gate, "a", "4")
         assert await reason(gate, "a", "5") == "a has reached its limit of 2 calls per r."
 
     async def test_another_success_in_between(self) -> None:
         """A-40: if another success came in between, an undone call does not give its token back."""
         gate = manager("require test before deploy")
         await succeed(gate, "test", "1")
-        first = await allowed(gate, "deploy", "2")
+        first = await make_allowed_call(gate, "deploy", "2")
         await succeed(gate, "test", "3")
         await succeed(gate, "deploy", "4")
-        assert not_run(gate, first) == []
+        assert report_not_run(gate, first) == []
         assert await reason(gate, "deploy", "5") is not None
 
     async def test_restored_or_replayed_gate(self) -> None:
@@ -250,35 +257,38 @@ class TestStaysSpent:
             lambda gate: gate.replay(["deploy"]),
         ):
             gate = manager("limit deploy to 2 per session")
-            decision = await allowed(gate, "deploy")
+            decision = await make_allowed_call(gate, "deploy")
             move(gate)
             before = markings(gate)
-            assert not_run(gate, decision) == []
+            assert report_not_run(gate, decision) == []
             assert markings(gate) == before
 
     @pytest.mark.parametrize("rules", ["limit deploy to 1 per session", "limit deploy to 1 per 1h"])
     async def test_shadow_call_exceeded_the_limit_in_between(self, rules: str) -> None:
         """G-57: the token is not returned if shadow mode let a call run past the limit in between."""
         gate = manager(rules, mode="shadow")
-        first, second = await allowed(gate, "deploy", "1"), await allowed(gate, "deploy", "2")
+        first, second = (
+            await make_allowed_call(gate, "deploy", "1"),
+            await make_allowed_call(gate, "deploy", "2"),
+        )
         assert (second.outcome, second.steps) == ("block", ())
-        assert not_run(gate, first) == []
+        assert report_not_run(gate, first) == []
         gate.mode = "enforce"
         assert await reason(gate, "deploy", "3") is not None
 
     async def test_net_outside_the_shadow_call_is_undone(self) -> None:
         """G-57: another net that such a call did not concern still undoes its move."""
         gate = manager("limit a to 1 per session\nlimit b to 2 per session", mode="shadow")
-        one, two = await allowed(gate, "a", "1"), await allowed(gate, "b", "2")
-        await allowed(gate, "a", "3")
-        assert (not_run(gate, one), not_run(gate, two)) == ([], ["do-b"])
+        one, two = await make_allowed_call(gate, "a", "1"), await make_allowed_call(gate, "b", "2")
+        await make_allowed_call(gate, "a", "3")
+        assert (report_not_run(gate, one), report_not_run(gate, two)) == ([], ["do-b"])
 
     async def test_shadow_call_with_used_id(self) -> None:
         """G-53: a call that shadow mode ran under a used id has nothing to undo."""
         gate = manager("limit a to 2 per session\nrequire a before b", mode="shadow")
-        first = await allowed(gate, "a", "1")
-        assert (await allowed(gate, "a", "1")).outcome == "block"
-        assert not_run(gate, first) == []
+        first = await make_allowed_call(gate, "a", "1")
+        assert (await make_allowed_call(gate, "a", "1")).outcome == "block"
+        assert report_not_run(gate, first) == []
 
     @pytest.mark.variants
     @pytest.mark.parametrize("mode", ["enforce", "shadow"])
@@ -306,7 +316,7 @@ class TestStaysSpent:
                     made = decision.call
                     open_calls.remove(decision)
                     if what == "back" and made.tool_name != "r":
-                        not_run(gate, decision)
+                        report_not_run(gate, decision)
                         gone.add(made.tool_call_id)
                     else:
                         failed = what == "fail"

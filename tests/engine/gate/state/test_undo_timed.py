@@ -56,14 +56,14 @@ def hand_built(drawn: Any) -> SkillNet:
     )
 
 
-def not_run(gate: GateManager, decision: GateDecision) -> ResultRecord:
+def report_not_run(gate: GateManager, decision: GateDecision) -> ResultRecord:
     made = decision.call
     return gate.handle_tool_result(
         ToolResult(made.tool_call_id, made.tool_name, made.input, True, decision.steps)
     )
 
 
-def at_once(deciding: Coroutine[Any, Any, GateDecision]) -> GateDecision:
+def decide_without_waiting(deciding: Coroutine[Any, Any, GateDecision]) -> GateDecision:
     """Return the decision on a call that needs no approval."""
     try:
         deciding.send(None)
@@ -72,11 +72,11 @@ def at_once(deciding: Coroutine[Any, Any, GateDecision]) -> GateDecision:
     raise AssertionError("it waits")
 
 
-def undone(record: ResultRecord) -> list[str]:
+def undone_names(record: ResultRecord) -> list[str]:
     return [step.transition.name for step in record.undone]
 
 
-def stands(made: SkillNet, state: GateState, now: float) -> tuple[dict[str, int], dict[str, Any]]:
+def aged_state(made: SkillNet, state: GateState, now: float) -> tuple[dict[str, int], dict[str, Any]]:
     """Return the marking and arrival times of a net at `now`."""
     then = aged(made, state.marking, state.since, now)
     return then.marking, {place: times for place, times in then.since.items() if times}
@@ -92,8 +92,8 @@ class TestSlidingLimit:
         decide = Asker(gate)
         await decide("bash")
         clock.now += 10
-        record = not_run(gate, await decide("bash"))
-        assert undone(record) == ["do-bash"]
+        record = report_not_run(gate, await decide("bash"))
+        assert undone_names(record) == ["do-bash"]
         assert record.arrived == {LIMIT: {"spent": (clock.now,)}}
         state = gate.states[LIMIT]
         assert (state.marking["budget"], state.since) == (1, {"spent": (clock.now - 10,)})
@@ -108,7 +108,7 @@ class TestSlidingLimit:
         first = await decide("bash")
         clock.now += 10
         await decide("bash")
-        assert undone(not_run(gate, first)) == ["do-bash"]
+        assert undone_names(report_not_run(gate, first)) == ["do-bash"]
         assert gate.states["limit-bash-3-per-1h"].since == {"spent": (clock.now,)}
 
     async def test_use_returned_by_time_is_not_returned_again(self) -> None:
@@ -121,7 +121,7 @@ class TestSlidingLimit:
         await decide("bash")
         clock.now += 1
         await decide("bash")
-        assert undone(not_run(gate, first)) == []
+        assert undone_names(report_not_run(gate, first)) == []
         assert (await decide("bash")).block
 
     async def test_failed_run_stays_charged(self) -> None:
@@ -152,7 +152,7 @@ class TestSlidingLimit:
                     made.append((decision, clock.now))
             decision, at = data.draw(st.sampled_from(made))
             spent = at in gate.states[LIMIT].since["spent"]
-            assert bool(undone(not_run(gate, decision))) == spent
+            assert bool(undone_names(report_not_run(gate, decision))) == spent
 
         asyncio.run(check())
 
@@ -174,8 +174,8 @@ class TestExpiringGrant:
         clock.now += 20
         decision = await decide("deploy")
         clock.now += 5
-        record = not_run(gate, decision)
-        assert undone(record) == ["use", "approve"]
+        record = report_not_run(gate, decision)
+        assert undone_names(record) == ["use", "approve"]
         assert record.arrived == {KEY: {"granted": (given_at,)}}
         assert gate.grant_states[KEY].since == {"granted": (given_at,)}
         clock.now = given_at + 60
@@ -186,15 +186,15 @@ class TestExpiringGrant:
         gate, decide, clock = await self.grant(1)
         decision = await decide("deploy")
         clock.now += 61
-        not_run(gate, decision)
+        report_not_run(gate, decision)
         assert (await decide("deploy")).granted == ()
 
     async def test_equal_uses_are_undone_in_any_order(self) -> None:
         """A-40: equal uses can be undone in any order."""
         gate, decide, _ = await self.grant(2)
         first, second = await decide("deploy"), await decide("deploy")
-        assert undone(not_run(gate, first)) == ["use", "approve"]
-        assert undone(not_run(gate, second)) == ["use", "approve"]
+        assert undone_names(report_not_run(gate, first)) == ["use", "approve"]
+        assert undone_names(report_not_run(gate, second)) == ["use", "approve"]
         assert gate.grant_states[KEY].marking["granted"] == 2
 
 
@@ -223,7 +223,7 @@ class TestAsIfItHadNeverBeen:
                 clock.now += wait
                 if number == without or (allowed is not None and number not in allowed):
                     continue
-                decision = at_once(gate.handle_tool_call(call(name, str(number))))
+                decision = decide_without_waiting(gate.handle_tool_call(call(name, str(number))))
                 if not decision.block:
                     passed[number] = decision
             return gate, clock, passed
@@ -234,11 +234,13 @@ class TestAsIfItHadNeverBeen:
             return
         dropped = data.draw(st.sampled_from(sorted(passed)))
         clock.now += data.draw(st.sampled_from([0.0, 1.0, 4.0]))
-        if not undone(not_run(gate, passed[dropped])):
+        if not undone_names(report_not_run(gate, passed[dropped])):
             return
         allowed = passed
         other, _, _ = play(dropped)
-        assert stands(made, gate.states["n"], clock.now) == stands(made, other.states["n"], clock.now)
+        assert aged_state(made, gate.states["n"], clock.now) == aged_state(
+            made, other.states["n"], clock.now
+        )
 
 
 class TestStaysSpent:
@@ -260,8 +262,8 @@ class TestStaysSpent:
         first = await decide("x")
         clock.now += 5
         second = await decide("x")
-        assert undone(not_run(gate, first)) == []
-        assert undone(not_run(gate, second)) == ["one"]
+        assert undone_names(report_not_run(gate, first)) == []
+        assert undone_names(report_not_run(gate, second)) == ["one"]
 
     async def test_tokens_with_other_arrival_times(self) -> None:
         """A-40: tokens with other arrival times might have been used instead."""
@@ -280,7 +282,7 @@ class TestStaysSpent:
         await decide("make")
         first = await decide("use")
         await decide("use")
-        assert undone(not_run(gate, first)) == []
+        assert undone_names(report_not_run(gate, first)) == []
 
     async def test_net_with_a_validator(self) -> None:
         """A-40: the effect of a validator is unknown, so nothing is undone."""
@@ -296,10 +298,10 @@ class TestStaysSpent:
             validate_tool_call=check,
         )
         gate = create_gate_manager([made], clock=Clock())
-        assert undone(not_run(gate, await Asker(gate)("x"))) == []
+        assert undone_names(report_not_run(gate, await Asker(gate)("x"))) == []
 
     @pytest.mark.parametrize("mode", ["enforce", "shadow"])
     async def test_shadow_mode_undoes_moves(self, mode: Any) -> None:
         """G-57: shadow mode undoes its moves, too."""
         gate = gate_of(limit("bash", 2), clock=Clock(), mode=mode)
-        assert undone(not_run(gate, await Asker(gate)("bash"))) == ["do-bash"]
+        assert undone_names(report_not_run(gate, await Asker(gate)("bash"))) == ["do-bash"]

@@ -36,13 +36,13 @@ def answered(call_id: str, content: Any = "ok", **more: Any) -> dict[str, Any]:
     return {"role": "tool", "tool_call_id": call_id, "content": content, **more}
 
 
-def vercel(call_id: str, name: str, value: Any) -> dict[str, Any]:
+def vercel_call(call_id: str, name: str, value: Any) -> dict[str, Any]:
     """An assistant's message in the Vercel AI SDK's format."""
     part = {"type": "tool-call", "toolCallId": call_id, "toolName": name, "input": value}
     return {"role": "assistant", "content": [{"type": "text", "text": "so"}, part]}
 
 
-def returned(call_id: str, name: str, output: Any) -> dict[str, Any]:
+def vercel_result(call_id: str, name: str, output: Any) -> dict[str, Any]:
     part = {"type": "tool-result", "toolCallId": call_id, "toolName": name, "output": output}
     return {"role": "tool", "content": [part]}
 
@@ -108,7 +108,10 @@ class TestVercel:
     def test_error_kinds(self, kind: str) -> None:
         """G-32: the three error kinds are errors without the classifier."""
         seen: list[object] = []
-        messages = [vercel("1", "x", {"a": 1}), returned("1", "x", {"type": kind, "value": "no"})]
+        messages = [
+            vercel_call("1", "x", {"a": 1}),
+            vercel_result("1", "x", {"type": kind, "value": "no"}),
+        ]
         entries = replay_entries(messages, lambda _, value: bool(seen.append(value)))
         assert (entries, seen) == ([ReplayEntry("x", {"a": 1}, is_error=True)], [])
 
@@ -125,13 +128,13 @@ class TestVercel:
     def test_wrappers_are_stripped(self, output: Any, shown: Any) -> None:
         """G-32: the classifier gets the value without its wrapper."""
         seen: list[object] = []
-        replay_entries([vercel("1", "x", {}), returned("1", "x", output)],
+        replay_entries([vercel_call("1", "x", {}), vercel_result("1", "x", output)],
                        lambda _, value: bool(seen.append(value)))  # fmt: skip
         assert seen == [shown]
 
     def test_raising_classifier(self) -> None:
         """G-32: a classifier that raises counts as an error."""
-        messages = [vercel("1", "x", {}), returned("1", "x", "text")]
+        messages = [vercel_call("1", "x", {}), vercel_result("1", "x", "text")]
         assert replay_entries(messages, soft_failure)[0].is_error
 
 
@@ -140,11 +143,11 @@ class TestDistrust:
 
     def test_result_without_call(self) -> None:
         """G-62: a result without a matching call is ignored in both formats."""
-        assert replay_entries([answered("1"), returned("2", "x", "ok")]) == []
+        assert replay_entries([answered("1"), vercel_result("2", "x", "ok")]) == []
 
     def test_repeated_result(self) -> None:
         """G-62: of repeated results, the first counts."""
-        messages = [asked(("1", "x", "{}")), answered("1"), answered("1"), returned("1", "x", "ok")]
+        messages = [asked(("1", "x", "{}")), answered("1"), answered("1"), vercel_result("1", "x", "ok")]
         assert replay_entries(messages) == [ReplayEntry("x", {})]
 
     def test_call_without_result(self) -> None:
@@ -159,7 +162,7 @@ class TestDistrust:
     def test_other_tools_result(self) -> None:
         """G-53: a result that names another tool than its call is ignored."""
         messages = [asked(("1", "x", "{}"), ("2", "y", "{}")), answered("1", name="y"),
-                    returned("2", "x", "ok")]  # fmt: skip
+                    vercel_result("2", "x", "ok")]  # fmt: skip
         assert replay_entries(messages) == []
 
     @pytest.mark.parametrize(
@@ -228,7 +231,7 @@ class TestOwnWords:
     def test_blocked_or_failed(self, text: str) -> None:
         """G-62: a blocked or failed `test` in the messages does not unlock `deploy`."""
         guard = gate("require lint before test\nrequire test before deploy")
-        for answer in (answered("1", text), returned("1", "test", {"type": "text", "value": text})):
+        for answer in (answered("1", text), vercel_result("1", "test", {"type": "text", "value": text})):
             session = guard.wrap_tools({"deploy": len}, messages=[asked(("1", "test", "{}")), answer])
             with pytest.raises(ToolCallBlockedError):
                 session.tools["deploy"]([])
