@@ -277,7 +277,7 @@ class TestAnswering:
 
 
 class TestEnding:
-    asked = TestAnswering.session_with_request
+    session_with_request = TestAnswering.session_with_request
 
     async def test_withdrawal_is_retried_until_recorded(self, hub: Hub, shop: Shop, disk: Disk) -> None:
         """A stopped agent's request stays until its withdrawal is recorded, but cannot be approved."""
@@ -352,7 +352,7 @@ class TestEnding:
 
 
 class TestSwitching:
-    asked = TestAnswering.session_with_request
+    session_with_request = TestAnswering.session_with_request
 
     @pytest.mark.parametrize("how", ["net", "mode"])
     async def test_unrecorded_switch_has_no_effect(
