@@ -128,7 +128,9 @@ class TestTaken:
         assert {s: c.fault for s, c in verdicts(used).items()} == {"own": None, "s1": None}
         assert check_file(used).missing == 0
 
-    def test_its_line(self, export: Export, used: Path, tmp_path: Path) -> None:
+    def test_session_line_is_unchanged_except_for_the_mark(
+        self, export: Export, used: Path, tmp_path: Path
+    ) -> None:
         """Its line in the list is unchanged, except for the mark that it is from another journal."""
         import_session(export, used, used.with_suffix(".pem"))
         select = SELECT_SESSION.replace("?", "'s1'")
@@ -136,7 +138,7 @@ class TestTaken:
         assert here[:-1] == there[:-1]
         assert (here[-1], there[-1]) == (1, 0)
 
-    def test_its_decisions(self, export: Export, used: Path) -> None:
+    def test_decisions_are_listed_with_masks(self, export: Export, used: Path) -> None:
         """Its decisions are listed, with masked parts still masked."""
         import_session(export, used, used.with_suffix(".pem"))
         (line,) = rows(
@@ -144,7 +146,7 @@ class TestTaken:
         )
         assert line == ("deploy", "approved", "maria", 'token="[masked: 23 characters]"', "done")
 
-    def test_can_be_replayed(self, export: Export, used: Path) -> None:
+    def test_events_can_be_replayed(self, export: Export, used: Path) -> None:
         """Its events can be replayed as if they had been recorded in this journal."""
         import_session(export, used, used.with_suffix(".pem"))
         replay = Replay(list(open_reader(used).events("s1")))
@@ -152,7 +154,7 @@ class TestTaken:
         assert replay.state.status == "done"
         assert replay.state.calls["c1"].status == "done"
 
-    def test_as_deep_as_it_can_be(self, tmp_path: Path) -> None:
+    def test_deepest_readable_input_survives(self, tmp_path: Path) -> None:
         """The deepest input that the journal can read can be exported and imported."""
         value: object = 1
         for _ in range(198):
@@ -168,7 +170,7 @@ class TestTaken:
         )
         assert exported(tmp_path / "target.db", "deep") == lines
 
-    def test_several(self, tmp_path: Path, used: Path) -> None:
+    def test_sessions_of_several_journals_coexist(self, tmp_path: Path, used: Path) -> None:
         """Sessions of several journals coexist, each with its own chain."""
         for name in ("a", "b", "c"):
             source = tmp_path / f"{name}.db"
@@ -181,7 +183,7 @@ class TestTaken:
         assert {s: c.fault for s, c in verdicts(used).items()} == dict.fromkeys(("own", "a", "b", "c"))
         assert check_file(used).missing == 0
 
-    def test_vouched_content(self, export: Export, used: Path) -> None:
+    def test_changed_masked_content_is_detected(self, export: Export, used: Path) -> None:
         """The importer vouches for masked content, so a later change to it is detected."""
         import_session(export, used, used.with_suffix(".pem"))
         check = verdicts(used)["s1"]
@@ -196,7 +198,7 @@ class TestTaken:
         assert (fault.seq, fault.kind) == (MASKED[0], "changed")
         assert "is not as it was imported" in fault.message
 
-    def test_said_to_be_imported(self, used: Path) -> None:
+    def test_own_event_marked_as_imported_lacks_signature(self, used: Path) -> None:
         """An own event without salt that is marked as imported has no vouching signature."""
         first = rows(used, "SELECT body, salt FROM event WHERE session = 'own' AND seq = 1")[0]
         kept = content_hash(first[0], first[1]).hex()
@@ -208,7 +210,7 @@ class TestTaken:
         check = verdicts(used)["own"]
         assert (check.fault, check.imported, check.masked, check.unvouched) == (None, True, 1, 1)
 
-    def test_masked_here_is_no_fault_but_losing_a_salt_is(self, export: Export, used: Path) -> None:
+    def test_lost_salt_is_a_fault_in_own_sessions_only(self, export: Export, used: Path) -> None:
         """Only an imported session may have masked content; elsewhere a lost salt is a fault."""
         import_session(export, used, used.with_suffix(".pem"))
         assert verdicts(used)["s1"].fault is None
@@ -234,7 +236,7 @@ class TestMark:
         assert exported(used, "s2", None) == lines
         return used
 
-    def test_taken_off(self, unmasked: Path) -> None:
+    def test_removed_mark_is_detected_and_restored(self, unmasked: Path) -> None:
         """Removing the mark of an import is detected, and a rebuild restores the mark."""
         check = verdicts(unmasked)["s2"]
         assert (check.fault, check.masked, check.unvouched) == (None, 0, 0)
@@ -247,14 +249,14 @@ class TestMark:
         check = verdicts(unmasked)["s2"]
         assert (check.fault, check.imported) == (None, True)
 
-    def test_put_on(self, used: Path) -> None:
+    def test_added_mark_lacks_a_signature(self, used: Path) -> None:
         """A session recorded in this journal that is marked as imported has no vouching signature."""
         assert verdicts(used)["own"].unvouched == 0
         tamper(used, "UPDATE session SET imported = 1 WHERE id = 'own'")
         check = verdicts(used)["own"]
         assert (check.fault, check.masked, check.unvouched) == (None, 0, 1)
 
-    def test_moved(self, unmasked: Path) -> None:
+    def test_signature_is_valid_for_one_event_only(self, unmasked: Path) -> None:
         """A signature is valid for one event only: it cannot mark another session as imported."""
         tamper(
             unmasked,
@@ -268,7 +270,7 @@ class TestMark:
 
 
 class TestUnfinished:
-    def test_is_not_ended_here(self, tmp_path: Path, used: Path) -> None:
+    def test_imported_session_is_not_ended(self, tmp_path: Path, used: Path) -> None:
         """A session that was unfinished in another journal is not ended by a host that opens this one."""
         source = tmp_path / "open.db"
         recorded_at(
@@ -292,7 +294,7 @@ class TestUnfinished:
 
 
 class TestRefused:
-    def test_one_that_is_there(self, export: Export, used: Path) -> None:
+    def test_session_that_already_exists(self, export: Export, used: Path) -> None:
         """A session whose id already exists in the journal is not imported again."""
         import_session(export, used, used.with_suffix(".pem"))
         before = contents(used)
@@ -300,7 +302,7 @@ class TestRefused:
             import_session(export, used, used.with_suffix(".pem"))
         assert contents(used) == before
 
-    def test_one_that_was_pruned(self, export: Export, tmp_path: Path) -> None:
+    def test_pruned_session(self, export: Export, tmp_path: Path) -> None:
         """A pruned session is not imported back beside its stub."""
         path = tmp_path / "source.db"
         now = to_ms(NOW + DAY)
@@ -310,7 +312,7 @@ class TestRefused:
             import_session(export, path, path.with_suffix(".pem"))
         assert contents(path) == before
 
-    def test_one_that_was_changed(self, lines: list[str], used: Path, tmp_path: Path) -> None:
+    def test_broken_chain(self, lines: list[str], used: Path, tmp_path: Path) -> None:
         """A file with a broken chain can be read but not imported; the error names the event."""
         body = {**json.loads(lines[3])["body"], "by": "ben"}
         export = read_export(saved(tmp_path / "changed.jsonl", remade(lines, 4, body=body)))
@@ -319,7 +321,7 @@ class TestRefused:
             import_session(export, used, used.with_suffix(".pem"))
         assert contents(used) == before
 
-    def test_a_name_that_fills_the_screen(self, used: Path, tmp_path: Path) -> None:
+    def test_very_long_session_id(self, used: Path, tmp_path: Path) -> None:
         """A very long session id, which would break the columns of lists, is refused."""
         recorded_at(tmp_path / "long.db", NOW, "x" * 201, opening())
         lines = exported(tmp_path / "long.db", "x" * 201, mask=None)
@@ -330,7 +332,7 @@ class TestRefused:
         assert contents(used) == before
 
     @pytest.mark.sqlite("a file that is no journal")
-    def test_another_schema_of_file(self, export: Export, tmp_path: Path) -> None:
+    def test_file_that_is_not_a_journal(self, export: Export, tmp_path: Path) -> None:
         """A file that is not a journal stays unchanged."""
         target = tmp_path / "notes.txt"
         target.write_text("milk, bread and more\n" * 10)
@@ -346,7 +348,7 @@ class TestRefused:
             ([opening(), opening()], "opened once"),
         ],
     )
-    def test_events_that_make_no_session(
+    def test_events_that_form_no_valid_session(
         self, tmp_path: Path, used: Path, bodies: list[EventBody], message: str
     ) -> None:
         """An intact chain of events that do not form a valid session is refused."""
@@ -379,7 +381,9 @@ class TestMalformed:
             ('{"at": "\\ud800"}', "not an event of a session"),
         ],
     )
-    def test_no_object(self, lines: list[str], tmp_path: Path, line: str, message: str) -> None:
+    def test_line_that_is_no_json_object(
+        self, lines: list[str], tmp_path: Path, line: str, message: str
+    ) -> None:
         """A line that is not a JSON object is reported with file, line number and remedy."""
         file = saved(tmp_path / "a.jsonl", [*lines[:4], line, *lines[5:]])
         with pytest.raises(ExportError, match=r"a\.jsonl:5: .*export the session again") as caught:
@@ -414,7 +418,9 @@ class TestMalformed:
         ],
         ids=str,
     )
-    def test_members(self, lines: list[str], tmp_path: Path, change: dict[str, object]) -> None:
+    def test_missing_unknown_or_mistyped_member(
+        self, lines: list[str], tmp_path: Path, change: dict[str, object]
+    ) -> None:
         """A member that is missing, unknown or of the wrong type is reported the same way."""
         file = saved(tmp_path / "a.jsonl", remade(lines, 5, **change))
         with pytest.raises(ExportError, match=r"a\.jsonl:5: .*export the session again"):
@@ -434,7 +440,7 @@ class TestMalformed:
             ({"extra": 1}, "expected the heading"),
         ],
     )
-    def test_heading(
+    def test_heading_of_a_newer_version(
         self, lines: list[str], tmp_path: Path, change: dict[str, object], message: str
     ) -> None:
         """A heading of a newer version is reported as such, whatever its other members are."""
@@ -450,25 +456,27 @@ class TestMalformed:
             (1, '"events":', '"events":3,"events":'),
         ],
     )
-    def test_said_twice(self, lines: list[str], tmp_path: Path, number: int, old: str, new: str) -> None:
+    def test_duplicate_member(
+        self, lines: list[str], tmp_path: Path, number: int, old: str, new: str
+    ) -> None:
         """A duplicate member is refused: one of the two is in no hash, but another reader may show it."""
         assert old in lines[number - 1]
         lines[number - 1] = lines[number - 1].replace(old, new, 1)
         with pytest.raises(ExportError, match=rf"a\.jsonl:{number}: "):
             read_export(saved(tmp_path / "a.jsonl", lines))
 
-    def test_a_heading_without_end(self, tmp_path: Path) -> None:
+    def test_heading_with_unclosed_brackets(self, tmp_path: Path) -> None:
         """Unclosed brackets are not accepted as a heading."""
         with pytest.raises(ExportError, match="expected the heading"):
             read_export(saved(tmp_path / "a.jsonl", ["[" * 100_000]))
 
-    def test_as_editors_leave_it(self, lines: list[str], tmp_path: Path) -> None:
+    def test_byte_order_mark_and_crlf_are_accepted(self, lines: list[str], tmp_path: Path) -> None:
         """A byte order mark and CRLF line ends are not reported as changes."""
         file = tmp_path / "a.jsonl"
         file.write_bytes(b"\xef\xbb\xbf" + "".join(f"{line}\r\n" for line in lines).encode())
         assert read_export(file).check.fault is None
 
-    def test_names_cannot_speak_to_the_terminal(self, lines: list[str], tmp_path: Path) -> None:
+    def test_control_characters_in_names_are_escaped(self, lines: list[str], tmp_path: Path) -> None:
         """Control characters of a file's name and members are escaped in the error message."""
         file = saved(tmp_path / "a\x1b[2J.jsonl", remade(lines, 5, **{"\x1b[1m\u202e": 1}))
         with pytest.raises(ExportError) as caught:
@@ -480,7 +488,7 @@ class TestMalformed:
 class TestDisk:
     @pytest.mark.slow
     @pytest.mark.sqlite("its file cannot be written")
-    def test_no_room(self, used: Path, tmp_path: Path) -> None:
+    def test_out_of_space_leaves_journal_unchanged(self, used: Path, tmp_path: Path) -> None:
         """An import that runs out of space leaves the journal unchanged."""
         source = tmp_path / "large.db"
         large = MessageAdded(role="user", text=secrets.token_hex(1_000_000))
@@ -505,7 +513,7 @@ class TestDisk:
         assert contents(used) == before
         assert verdicts(used)["own"].fault is None
 
-    def test_no_permission(self, export: Export, unprivileged: Path) -> None:  # noqa: F811
+    def test_read_only_journal_stays_unchanged(self, export: Export, unprivileged: Path) -> None:  # noqa: F811
         """A read-only journal is reported as such and stays unchanged."""
         target = unprivileged / "journal.db"
         recorded_at(target, NOW, "own")
@@ -516,7 +524,7 @@ class TestDisk:
         assert target.read_bytes() == before
 
     @pytest.mark.sqlite("its file cannot be written")
-    def test_no_directory(self, export: Export, tmp_path: Path) -> None:
+    def test_path_below_a_regular_file_is_refused(self, export: Export, tmp_path: Path) -> None:
         """A path below a regular file is refused as the place of a journal."""
         (tmp_path / "file").write_text("")
         with pytest.raises(JournalError, match=r"Cannot make the directory .*Choose another place"):
@@ -526,7 +534,7 @@ class TestDisk:
 @pytest.mark.slow
 class TestTwoProcesses:
     @pytest.mark.sqlite("servers go on with a database")
-    def test_a_journal_in_use(self, export: Export, used: Path) -> None:
+    def test_journal_in_use_is_refused(self, export: Export, used: Path) -> None:
         """An import is refused while another process writes the journal; the error names the process."""
         with subprocess.Popen(
             [sys.executable, "-c", HOLD, str(used)],
@@ -544,7 +552,9 @@ class TestTwoProcesses:
         import_session(export, used, used.with_suffix(".pem"))
 
     @pytest.mark.sqlite("other processes")
-    def test_both_at_once(self, lines: list[str], used: Path, tmp_path: Path) -> None:
+    def test_simultaneous_imports_of_one_session(
+        self, lines: list[str], used: Path, tmp_path: Path
+    ) -> None:
         """If two processes import one session at once, one succeeds and the other gets the reason."""
         file = saved(tmp_path / "s1.jsonl", lines)
         both = [

@@ -33,7 +33,7 @@ class TestTwoProcesses:
 
         monkeypatch.setattr(os, "open", late)
 
-    def test_the_slower_takes_the_key_of_the_faster(
+    def test_both_processes_use_one_key(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes
     ) -> None:
         """Both processes sign with the same key, so each can verify the other's signatures."""
@@ -42,7 +42,7 @@ class TestTwoProcesses:
         assert Signer.open(path).public == Signer.open(tmp_path / "first.pem").public
         assert path.read_bytes() == first
 
-    def test_half_a_key_is_waited_for(
+    def test_incomplete_key_file_is_awaited(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes
     ) -> None:
         """A key file that is still incomplete is read once its writer has finished."""
@@ -55,7 +55,7 @@ class TestTwoProcesses:
         self.overtaken(monkeypatch, path, write, first)
         assert Signer.open(path).public == Signer.open(tmp_path / "first.pem").public
 
-    def test_a_file_that_stays_half_a_key_is_refused(
+    def test_permanently_incomplete_key_file_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes
     ) -> None:
         """The file stays unchanged, and the error names it."""

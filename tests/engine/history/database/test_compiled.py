@@ -51,7 +51,7 @@ class TestCompiled:
         assert done.stdout == "set()\n"
 
     @pytest.mark.slow
-    def test_a_hub_of_several_servers_has_no_sqlite(self) -> None:
+    def test_server_on_postgresql_imports_no_sqlite(self) -> None:
         """A server on PostgreSQL does not import sqlite3."""
         probe = (
             "import sys; import interlock.engine.gateway.cluster.shared_hub; "
@@ -62,7 +62,7 @@ class TestCompiled:
 
     @pytest.mark.parametrize("name", SQL)
     @pytest.mark.sqlite("its statements")
-    def test_each_statement_is_known_to_sqlite(self, tmp_path: Path, name: str) -> None:
+    def test_sqlite_can_prepare_each_statement(self, tmp_path: Path, name: str) -> None:
         """Every statement can be prepared on a new journal."""
         Journal.open(tmp_path / "j.db").close()
         with closing(sqlite3.connect(tmp_path / "j.db")) as connection:
@@ -72,7 +72,7 @@ class TestCompiled:
             connection.execute(f"EXPLAIN {statement}", values)
 
     @pytest.mark.slow
-    def test_each_statement_is_known_to_postgresql(self, postgresql: PostgresLocation) -> None:
+    def test_postgresql_can_prepare_each_statement(self, postgresql: PostgresLocation) -> None:
         """Every statement and filter condition, translated, can be prepared on a PostgreSQL schema."""
         prepare(postgresql)
         faults: dict[str, str] = {}

@@ -248,7 +248,9 @@ class TestLaw:
         st.lists(st.one_of(USUAL, ODD), min_size=8, max_size=32),
         st.lists(st.integers(0, 150), min_size=1, max_size=5),
     )
-    def test_any_session(self, parts: list[tuple[EventBody, ...]], places: list[int]) -> None:
+    def test_any_events_and_jumps_equal_the_fold(
+        self, parts: list[tuple[EventBody, ...]], places: list[int]
+    ) -> None:
         """Any possible order of all kinds of events, with typical calls between, and any jumps."""
         events = possible([body for part in parts for body in part])
         shown = MaskedEvents(events, Redaction())
@@ -263,7 +265,7 @@ class TestLaw:
 
     @settings(max_examples=examples(60), deadline=None)
     @given(MOVES, st.lists(st.integers(0, 60), max_size=6))
-    def test_sessions_of_a_gate(self, moves: list[Move], places: list[int]) -> None:
+    def test_records_of_a_live_gate_equal_the_fold(self, moves: list[Move], places: list[int]) -> None:
         """Records of a live gate: all shapes of nets, deferred steps, resumptions and undone steps."""
         events = events_of(moves)
         shown = MaskedEvents(events, Redaction())
@@ -292,7 +294,7 @@ def long(*between: EventBody, calls: int = 400) -> list[JournalEvent]:
 class TestOutline:
     """The content of an outline and where it ends."""
 
-    def test_usual_calls_are_never_understood(self) -> None:
+    def test_typical_calls_are_outlined_without_parsing(self) -> None:
         """A session of typical calls is outlined from its rows, and hardly any event is parsed."""
         events = LazyEvents(rows_of(long()), FILE)
         replay = Replay(events, at=0)
@@ -302,7 +304,7 @@ class TestOutline:
         assert replay.earlier > 0
         assert sum(read is not None for read in events._cache) < 1500
 
-    def test_a_call_that_never_ends(self) -> None:
+    def test_open_call_is_kept_until_its_late_result(self) -> None:
         """A call that stays open is kept in later states until its late result."""
         open_call: tuple[EventBody, ...] = (asks(("slow", "test")), decided("slow", "test"))
         events = recorded(
@@ -315,7 +317,7 @@ class TestOutline:
         assert replay.goto(len(events)).calls["slow"].status == "done"
         agree(replay, fold(events))
 
-    def test_content_is_masked(self) -> None:
+    def test_checkpoint_content_is_masked(self) -> None:
         """The content in later checkpoints is masked."""
         waits = request("a1", "c-asked", "deploy").model_copy(update={"input": {"token": "s3cr3t-v4lue"}})
         events = long(asks(("c-asked", "deploy")), waits)
@@ -326,7 +328,7 @@ class TestOutline:
             {"token": mask_of("s3cr3t-v4lue")},
         )
 
-    def test_late_words_about_what_was_left_out(self) -> None:
+    def test_late_message_changes_entry_of_blocked_call(self) -> None:
         """A late message for a call that was blocked long ago changes its entry."""
         blocked = (
             asks(("c-b", "rm")),
@@ -343,7 +345,7 @@ class TestOutline:
         assert (replay.earlier, replay.state) == (0, fold(events))
 
     @pytest.mark.parametrize("runs", [True, False])
-    def test_a_call_that_goes_on_late(self, runs: bool) -> None:
+    def test_interrupted_call_is_kept_for_resumption(self, runs: bool) -> None:
         """An interrupted call is kept in later states, because a resumption can continue it."""
         resumed = (*goes_on("c-cut"), *goes_on("nobody's"))
         middle = [body for n in range(400) for body in usual(n)]
@@ -354,7 +356,7 @@ class TestOutline:
         assert state.calls["c-cut"].status == ("running" if runs else "proposed")
         agree(replay, fold(events))
 
-    def test_ends_where_an_event_cannot_follow(self) -> None:
+    def test_impossible_event_is_reported_when_reached(self) -> None:
         """Moments before an impossible event are found; at later ones the fold reports the fault."""
         events = long()
         events[900] = events[900].model_copy(update={"seq": 7})
@@ -364,7 +366,7 @@ class TestOutline:
         with pytest.raises(FoldError, match="event 901 was expected"):
             replay.goto(1000)
 
-    def test_what_cannot_be_understood(self) -> None:
+    def test_unreadable_event_is_reported_when_reached(self) -> None:
         """An unreadable event is reported as a fault of this journal when it is reached."""
         rows = rows_of(long())
         rows[900] = (*rows[900][:5], "{}")
@@ -377,7 +379,7 @@ class TestOutline:
 class TestRecorded:
     """Reading a session's rows."""
 
-    async def test_as_events(self, tmp_path: Path) -> None:
+    async def test_lazily_read_events_equal_eagerly_read_ones(self, tmp_path: Path) -> None:
         """Events that are read lazily equal those that are read one by one."""
         path = tmp_path / "journal.db"
         with Journal.open(path) as journal:
@@ -390,7 +392,7 @@ class TestRecorded:
         assert len(reader.recorded("nobody")) == 0
 
     @pytest.mark.parametrize("call_id", ["call-7", "call-1", 'ö"7', "call 7"])
-    def test_about_a_call(self, call_id: str) -> None:
+    def test_search_finds_all_events_about_a_call(self, call_id: str) -> None:
         """The search finds all events about a call, whatever its id, and all openings and resumptions."""
         events = long(*[e.body for e in recorded(*goes_on("x"), asks((call_id, "test")))], calls=20)
         lazy = LazyEvents(rows_of(events), FILE)
@@ -399,11 +401,11 @@ class TestRecorded:
         assert about | {32} <= found
         assert set(MaskedEvents(events, Redaction()).bearing_on(call_id)) == set(range(len(events)))
 
-    def test_few_of_many(self) -> None:
+    def test_only_events_containing_the_id_are_parsed(self) -> None:
         """In a long session only events that contain the id are parsed."""
         assert len(list(LazyEvents(rows_of(long()), FILE).bearing_on("call-777"))) <= 4
 
-    def test_escaped(self) -> None:
+    def test_escaped_id_is_found(self) -> None:
         """An id that was written with JSON escapes is found."""
         rows = rows_of(recorded(opening(), *usual(7)))
         rows[1] = (*rows[1][:5], rows[1][5].replace("call-7", "\\u0063all-7"))

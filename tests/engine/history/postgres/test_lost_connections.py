@@ -64,14 +64,16 @@ def breaking(journal: Journal, act: Callable[[Any, Any, Any], None]) -> None:
 
 
 class TestMoments:
-    def test_before_it_was_sent(self, postgresql: PostgresLocation, journal: Journal) -> None:
+    def test_unsent_batch_is_written_once(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """A batch that was never sent is written once, on a new connection."""
         breaking(journal, lambda connection, statement, values: None)
         assert journal.write("s", HELLO)[0].seq == 2
         assert rows(postgresql, BODIES, ("s",)) == [(2, True)]
 
     @pytest.mark.slow
-    def test_after_it_was_committed(self, postgresql: PostgresLocation, journal: Journal) -> None:
+    def test_committed_batch_with_lost_answer_is_found(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
         """A batch with a lost answer is found and not written again."""
         breaking(journal, PostgresConnection.execute_named)
         assert journal.write("s", HELLO)[0].seq == 2
@@ -79,7 +81,9 @@ class TestMoments:
         assert rows(postgresql, BODIES, ("s",)) == [(2, True), (3, False)]
 
     @pytest.mark.slow
-    def test_while_it_is_committed(self, postgresql: PostgresLocation, journal: Journal) -> None:
+    def test_batch_committed_after_the_look_is_written_once(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
         """A batch that commits after the server has looked for it is still written only once."""
         ghost = Step(postgresql)
         breaking(journal, lambda connection, statement, values: ghost.run(APPEND, values) and None)
@@ -100,7 +104,7 @@ class TestMoments:
         assert rows(postgresql, BODIES, ("s",)) == [(2, True)]
 
     @pytest.mark.slow
-    def test_after_the_server_gave_up(
+    def test_late_commit_of_failed_batch_stops_no_server(
         self, postgresql: PostgresLocation, journal: Journal, hasty: None
     ) -> None:
         """A failed batch that the database commits late does not stop the server."""
@@ -125,7 +129,7 @@ class TestMoments:
         assert rows(postgresql, BODIES, ("s",)) == [(2, True), (3, False)]
 
     @pytest.mark.slow
-    def test_late_between_numbering_and_writing(
+    def test_numbers_of_late_batch_are_not_reused(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
         """Numbers of a late batch are not used again; the next write gets others."""
@@ -186,7 +190,7 @@ class TestConflicts:
 
 @pytest.mark.slow
 class TestDatabaseAway:
-    def test_a_restart_is_waited_for(self) -> None:
+    def test_write_waits_for_database_restart(self) -> None:
         """A write succeeds once a database that was shut down immediately is running again."""
         with own_server() as database:
             location = PostgresLocation(database.url, "journal")

@@ -93,7 +93,9 @@ class TestFaultySession:
         assert journal.write("a", HELLO)[0].seq == 4
 
     @pytest.mark.slow
-    def test_the_record_has_no_holes(self, postgresql: PostgresLocation, journal: Journal) -> None:
+    def test_refused_numbers_are_accounted_for(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
         """The numbers of refused events are accounted for."""
         in_one_batch(journal, ("a", (opening(),)), (random_id(), (opening(), HELLO)), ("b", (opening(),)))
         journal.write("a", HELLO)
@@ -101,7 +103,9 @@ class TestFaultySession:
         whole(postgresql)
 
     @pytest.mark.slow
-    def test_what_was_recorded_before_stays(self, postgresql: PostgresLocation, journal: Journal) -> None:
+    def test_earlier_events_are_acknowledged(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
         """Events that a session submitted before the faulty one are acknowledged."""
         in_one_batch(journal, ("a", (opening(),)))
         made = writer(journal)._rows.rows
@@ -119,7 +123,7 @@ class TestFaultySession:
         assert journal.write("a", HELLO)[0].seq == 3
 
     @pytest.mark.slow
-    def test_a_session_that_is_gone(self, postgresql: PostgresLocation, journal: Journal) -> None:
+    def test_removed_session_fails_alone(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """A session that was removed from the database fails alone."""
         journal.write("a", opening())
         writer(journal)._rows.sessions.clear()
@@ -200,9 +204,7 @@ class TestDiverged:
             journal.write("s", HELLO)
 
     @pytest.mark.slow
-    def test_numbers_that_were_lost_are_not_given_again(
-        self, postgresql: PostgresLocation, journal: Journal
-    ) -> None:
+    def test_lost_numbers_are_not_reused(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """If the database sets a lane back, its server continues after its own last number."""
         journal.write("s", opening(), HELLO)
         last = journal.write("t", opening())[0].cursor

@@ -118,13 +118,13 @@ class TestServersRole:
 
 
 class TestMissingRight:
-    def test_of_the_schema(self, postgresql: PostgresLocation, role: str) -> None:
+    def test_schema_right_is_named(self, postgresql: PostgresLocation, role: str) -> None:
         """A missing right on the schema is reported as such, not as a missing table."""
         Journal.open(postgresql).close()
         with pytest.raises(JournalError, match="GRANT USAGE ON SCHEMA"):
             Journal.open(of(postgresql, role))
 
-    def test_of_a_table(self, postgresql: PostgresLocation, role: str) -> None:
+    def test_table_right_is_named(self, postgresql: PostgresLocation, role: str) -> None:
         """The error of a refused write names the missing right and no other cause."""
         Journal.open(postgresql).close()
         granted(postgresql, role)
@@ -135,7 +135,7 @@ class TestMissingRight:
         assert "reached from here" not in str(failed.value)
 
     @pytest.mark.slow
-    def test_to_renew_the_lease(
+    def test_lease_renewal_failure_is_reported_once(
         self,
         postgresql: PostgresLocation,
         role: str,
@@ -159,7 +159,7 @@ class TestMissingRight:
 
 
 class TestPooler:
-    def test_nothing_of_a_session_is_used(self, postgresql: PostgresLocation, role: str) -> None:
+    def test_no_statement_is_prepared(self, postgresql: PostgresLocation, role: str) -> None:
         """Behind a pooler no statement is prepared, and the role's setting determines the schema."""
         Journal.open(postgresql).close()
         granted(postgresql, role)
