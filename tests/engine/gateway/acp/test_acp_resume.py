@@ -27,7 +27,7 @@ class TestGoingOn:
         ("able", "asked"),
         [(("load",), "loaded"), (("resume",), "resumed"), (("load", "resume"), "resumed")],
     )
-    async def test_in_the_agent_and_at_the_gate(
+    async def test_resumes_agent_session_and_nets(
         self, world: World, able: tuple[str, ...], asked: str
     ) -> None:
         """The agent gets its session id, repeated output is not recorded, and the nets keep state."""
@@ -46,7 +46,7 @@ class TestGoingOn:
         await world.check_fold()
 
     @pytest.mark.slow
-    async def test_again(self, world: World) -> None:
+    async def test_session_can_be_resumed_twice(self, world: World) -> None:
         """A session can be resumed twice, and a used call id is judged as a new call."""
         await world.start()
         for _ in range(2):
@@ -56,7 +56,7 @@ class TestGoingOn:
         assert world.done("chosen") == ["yes", "yes", "no"]
 
     @pytest.mark.slow
-    async def test_of_an_agent_that_cannot(self, world: World) -> None:
+    async def test_agent_without_resume_or_load_is_refused(self, world: World) -> None:
         """An agent that can neither resume nor load reports an error, and nothing is recorded."""
         await world.start()
         before = len(await world.hub.recorded(world.session))
@@ -64,7 +64,7 @@ class TestGoingOn:
             await goes_on(world)
         assert len(await world.hub.recorded(world.session)) == before + 1  # the session's end
 
-    async def test_of_another_sort(self, world: World) -> None:
+    async def test_session_of_other_protocol_is_refused(self, world: World) -> None:
         """The session of an agent that does not use ACP cannot be resumed."""
         agent = ExternalAgent(name="bot")
         world.session = await world.hub.open_external(agent, SessionConfig({}, by="mia"))

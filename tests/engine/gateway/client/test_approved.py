@@ -33,13 +33,13 @@ async def asked_about(server: Served, gate: AgentSession, *answers: bool, **how:
 
 
 class TestApproved:
-    async def test_by_nobody(self, tmp_path: Path) -> None:
+    async def test_call_without_approval_has_no_approver(self, tmp_path: Path) -> None:
         """A call that requires no approval has no approver."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             answer = await (await client.open("bot")).call("ls", {})
             assert (answer.outcome, answer.approved, answer.approved_by) == ("allow", False, ())
 
-    async def test_by_a_person(self, tmp_path: Path) -> None:
+    async def test_approver_is_named_also_when_repeated(self, tmp_path: Path) -> None:
         """The answer names the approver, also when the call is repeated."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             gate = await client.open("bot")
@@ -50,25 +50,25 @@ class TestApproved:
             here = await server.hub.call(gate.id, "c1", "deploy", {"env": "prod"})
             assert (here.approved, here.approved_by) == (True, ("ada",))
 
-    async def test_by_two(self, tmp_path: Path) -> None:
+    async def test_two_approvers_are_named_in_order(self, tmp_path: Path) -> None:
         """Two approvers are named in the order of their approvals."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             answer = await asked_about(server, await client.open("bot"), True, True)
             assert (answer.outcome, answer.approved_by) == ("allow", ("ada", "ben"))
 
-    async def test_denied(self, tmp_path: Path) -> None:
+    async def test_denied_call_has_no_approver(self, tmp_path: Path) -> None:
         """A denied call has no approver."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             answer = await asked_about(server, await client.open("bot"), False)
             assert (answer.outcome, answer.approved, answer.approved_by) == ("block", False, ())
 
-    async def test_edited(self, tmp_path: Path) -> None:
+    async def test_edited_approval_counts(self, tmp_path: Path) -> None:
         """An approval with an edited input counts as an approval."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             answer = await asked_about(server, await client.open("bot"), True, input={"env": "test"})
             assert (answer.approved, answer.edited, answer.input) == (True, True, {"env": "test"})
 
-    async def test_a_grant(self, tmp_path: Path) -> None:
+    async def test_only_the_granting_call_has_an_approver(self, tmp_path: Path) -> None:
         """Only the call with which a grant was given has an approver; later calls have none."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             gate = await client.open("bot")
@@ -79,7 +79,7 @@ class TestApproved:
             second = await gate.call("deploy", {"env": "prod"}, call_id="c2")
             assert (second.outcome, second.approved, second.approved_by) == ("allow", False, ())
 
-    async def test_approved_and_then_denied(self, tmp_path: Path) -> None:
+    async def test_second_nets_denial_leaves_no_approver(self, tmp_path: Path) -> None:
         """If two nets require approval and the second is denied, the answer names no approver."""
         rules = "require human-approval before deploy\nmap deploy.env prod as prod-deploy\n"
         rules += "require human-approval before prod-deploy"
@@ -99,7 +99,7 @@ class TestApproved:
             assert state.calls["c1"].approved_by == ("ada",)
             assert (answer.outcome, answer.approved, answer.approved_by) == ("block", False, ())
 
-    async def test_shadow(self, tmp_path: Path) -> None:
+    async def test_shadow_call_has_no_approver(self, tmp_path: Path) -> None:
         """In shadow mode no approval is requested, so the call has no approver."""
         async with (
             served(tmp_path, rules=RULES, mode="shadow") as server,

@@ -146,7 +146,7 @@ class TestVanished:
             await check_fold(server.hub, gate.id)
 
     @pytest.mark.slow
-    async def test_withdrawn_as_it_is_approved(self, tmp_path: Path) -> None:
+    async def test_simultaneous_withdrawal_and_approval(self, tmp_path: Path) -> None:
         """Either the approval or the simultaneous withdrawal takes effect, and the record shows which."""
         async with at_work(tmp_path) as (server, _, gate):
             for n in range(8):
@@ -176,7 +176,7 @@ class TestVanished:
                 assert new == (1 if outcome.ok and not taken_back else 0), (n, outcome)
                 await check_fold(server.hub, gate.id)
 
-    async def test_another_plan_after_approval(self, tmp_path: Path) -> None:
+    async def test_two_approved_plans_add_up(self, tmp_path: Path) -> None:
         """The remaining calls of two approved plans add up, and each plan is revoked separately."""
         async with at_work(tmp_path) as (server, _, gate):
             for steps in (TWO, ONE):
@@ -265,7 +265,7 @@ class TestAtOnce:
             assert (await going).outcome == "allow"
             assert [await passes(gate, server) for _ in range(3)] == [True, True, False]
 
-    async def test_calls(self, tmp_path: Path) -> None:
+    async def test_simultaneous_calls_within_the_plan(self, tmp_path: Path) -> None:
         """A plan allows only its number of calls, also if ten are made at once."""
         async with at_work(tmp_path) as (server, _, gate):
             going = asyncio.create_task(gate.plan(TWO, title="Release"))
@@ -493,7 +493,7 @@ class TestByTwo:
 
 
 class TestShadow:
-    async def test_gives_nothing(self, tmp_path: Path) -> None:
+    async def test_plan_in_shadow_mode_grants_nothing(self, tmp_path: Path) -> None:
         """A plan in shadow mode grants nothing after a change to enforce mode."""
         async with at_work(tmp_path, mode="shadow") as (server, _, gate):
             answer = await gate.plan(TWO, title="Release")

@@ -83,7 +83,7 @@ class TestGating:
             assert await server.hub.sessions() == []
         assert threads[0] is threads[1]
 
-    async def test_a_model_s_calls(self, tmp_path: Path) -> None:
+    async def test_openai_tool_calls_get_same_answers(self, tmp_path: Path) -> None:
         """Entries of an OpenAI answer get the same answers as from the async client."""
         entry = {"id": "1", "function": {"name": "test", "arguments": "{}"}}
         blocked = {"id": "2", "function": {"name": "rm", "arguments": "{}"}}
@@ -101,7 +101,7 @@ class TestGating:
         assert failed == "Error: test failed: ZeroDivisionError: division by zero"
         assert str(refused).startswith("Error: rm was not run: ")
 
-    async def test_from_several_threads(self, tmp_path: Path) -> None:
+    async def test_threads_share_a_session(self, tmp_path: Path) -> None:
         """Threads share a session, and one that waits for an operator does not block the others."""
 
         def work() -> list[object]:
@@ -161,7 +161,7 @@ class TestEnd:
         async with served(tmp_path) as server:
             await beside(work)
 
-    async def test_ends_what_waits(self, tmp_path: Path) -> None:
+    async def test_closing_ends_a_waiting_thread(self, tmp_path: Path) -> None:
         """A thread that waits for an operator gets an error when another thread closes the client."""
 
         def work() -> None:
@@ -182,7 +182,7 @@ class TestEnd:
             await running
 
     @pytest.mark.slow
-    async def test_while_others_call(self, tmp_path: Path) -> None:
+    async def test_closing_raises_in_calling_threads(self, tmp_path: Path) -> None:
         """Threads that use a client while it closes get an error and do not wait forever."""
 
         def work() -> None:
@@ -206,14 +206,14 @@ class TestEnd:
             for _ in range(5):
                 await beside(work)
 
-    async def test_an_unreachable_server(self, tmp_path: Path) -> None:
+    async def test_unreachable_server_ends_the_thread_with_error(self, tmp_path: Path) -> None:
         """A client that cannot connect ends its thread with the error."""
         with pytest.raises(Exception, match="No Interlock server answers"):
             await beside(SyncAgentClient("ws://127.0.0.1:9", "x" * 43, patience=0.0).__enter__)
         assert threads_of_clients() == []
 
     @pytest.mark.slow
-    async def test_belongs_to_one_process(self, tmp_path: Path) -> None:
+    async def test_forked_child_gets_an_error(self, tmp_path: Path) -> None:
         """A forked child gets an error that it needs its own client, instead of waiting forever."""
 
         def work() -> str:

@@ -70,7 +70,7 @@ async def accepted(hub: SharedHub, session: str = "robin-1") -> None:
 
 
 class TestStopped:
-    async def test_at_every_server(
+    async def test_session_is_not_resumed_at_any_server(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """Both servers list the session as diverged, refuse to resume it and show no request of it."""
@@ -93,7 +93,7 @@ class TestStopped:
         await becomes(as_it_is)
 
     @pytest.mark.slow
-    async def test_after_its_server_and_all_others_ended(
+    async def test_server_started_later_does_not_resume_it(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """A server that starts later lists the session as diverged and does not resume it."""
@@ -114,7 +114,7 @@ class TestStopped:
         finally:
             await later.close()
 
-    async def test_where_its_server_was_killed_before_it_noticed(
+    async def test_following_server_detects_the_loss(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """A server that only followed the session detects the loss."""
@@ -134,7 +134,7 @@ class TestStopped:
         await asyncio.gather(lost, return_exceptions=True)
 
     @pytest.mark.slow
-    async def test_is_said_once_at_each_server_however_often_its_agent_calls(
+    async def test_is_logged_once_per_server(
         self,
         two: tuple[SharedHub, SharedHub],
         postgresql: PostgresLocation,
@@ -162,7 +162,7 @@ class TestStopped:
         assert [each.exc_info for each in about if each.exc_info] == []
 
     @pytest.mark.slow
-    async def test_a_console_hears_of_it(
+    async def test_divergence_is_published_to_consoles(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """The other server publishes the divergence to its subscribers as a failure of the session."""
@@ -178,7 +178,7 @@ class TestStopped:
                     break
 
     @pytest.mark.slow
-    async def test_an_agent_that_is_hosted(
+    async def test_hosted_agent_is_not_resumed_before_acceptance(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """The agent's loop ends, and no server resumes the session before the loss is accepted."""
@@ -218,7 +218,9 @@ class TestStopped:
         assert await there.resume_session(session, agent(), config) == session
 
     @pytest.mark.slow
-    async def test_a_flow(self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation) -> None:
+    async def test_flow_is_not_resumed_before_acceptance(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
         """Waiting for the end of the flow returns, and no server resumes the flow."""
         here, there = two
         session = await here.open_flow(Release, Asked(), SessionConfig({}))
@@ -240,7 +242,7 @@ async def there_has(hub: SharedHub, session: str) -> bool:
 
 
 class TestAccepted:
-    async def test_goes_on_at_any_server(
+    async def test_resumes_at_any_server(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """After an acceptance at one server, the agent can resume the session at either server."""
@@ -262,7 +264,7 @@ class TestAccepted:
         await asyncio.gather(lost, return_exceptions=True)
 
     @pytest.mark.slow
-    async def test_before_its_server_noticed_ends_the_session_there(
+    async def test_paused_owner_ends_the_session(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """A paused server ends its session if the loss was accepted at another server."""
@@ -285,7 +287,7 @@ class TestAccepted:
         assert (await here.call("robin-1", "t1", "test", {})).outcome == "allow"
 
     @pytest.mark.slow
-    async def test_only_by_an_operator_with_a_name_a_reason_and_the_right(
+    async def test_requires_operator_name_reason_and_right(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """Otherwise the loss is not accepted, and the session stays stopped."""

@@ -47,7 +47,7 @@ async def approve(hub: SharedHub, by: str, answer: KeyAnswer) -> Outcome:
 
 
 class TestKeyOfAnotherServer:
-    async def test_counts_with_a_challenge_of_one_and_an_answer_at_the_other(
+    async def test_challenge_and_approval_may_use_different_servers(
         self, two: tuple[SharedHub, SharedHub]
     ) -> None:
         """The challenge and the approval may use different servers."""
@@ -60,7 +60,7 @@ class TestKeyOfAnotherServer:
         assert outcome.ok, outcome.message
         await task
 
-    async def test_is_listed_as_it_is_by_now(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_list_reflects_changes_at_other_servers(self, two: tuple[SharedHub, SharedHub]) -> None:
         """The list reflects keys that another server enrolled or removed, before any key is used."""
         here, there = two
         device = Authenticator()
@@ -69,7 +69,7 @@ class TestKeyOfAnotherServer:
         assert (await here.remove_key(key, by="maria")).ok
         assert (await there.passkeys()).passkeys == ()
 
-    async def test_counts_nowhere_once_it_is_removed(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_removal_voids_a_waiting_approval(self, two: tuple[SharedHub, SharedHub]) -> None:
         """The removal of a key also voids its approval that waits for a second approver."""
         here, there = two
         maria, ben = Authenticator(), Authenticator()
@@ -84,7 +84,7 @@ class TestKeyOfAnotherServer:
         task.cancel()
 
     @pytest.mark.slow
-    async def test_counts_one_answer_once(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_replayed_answer_counts_once(self, two: tuple[SharedHub, SharedHub]) -> None:
         """One signed answer that is sent to both servers, and sent again, counts as one approval."""
         here, there = two
         device = Authenticator()
@@ -100,7 +100,7 @@ class TestKeyOfAnotherServer:
         task.cancel()
 
     @pytest.mark.slow
-    async def test_that_counts_backwards_is_refused(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_decreasing_sign_count_is_refused(self, two: tuple[SharedHub, SharedHub]) -> None:
         """A copied key is detected by its sign count, even if the last use was at another server."""
         here, there = two
         device = Authenticator()
@@ -134,7 +134,7 @@ async def there_call(hub: SharedHub) -> object:
 
 @pytest.mark.slow
 class TestDatabaseThatDoesNotAnswer:
-    async def test_keeps_no_server_from_its_other_work(
+    async def test_unchecked_approval_is_refused_in_time(
         self,
         two: tuple[SharedHub, SharedHub],
         postgresql: PostgresLocation,

@@ -73,9 +73,7 @@ async def decided(hub: SharedHub) -> list[ApprovalDecided]:
 
 
 class TestWhatTheOwnerHasNotBegunWith:
-    async def test_does_not_count_once_its_token_was_revoked(
-        self, two: tuple[SharedHub, SharedHub]
-    ) -> None:
+    async def test_approval_of_revoked_token_is_rejected(self, two: tuple[SharedHub, SharedHub]) -> None:
         """An approval that is queued for the owner is rejected if its token is revoked first."""
         here, there = two
         task = await asked(here, there)
@@ -97,7 +95,7 @@ class TestWhatTheOwnerHasNotBegunWith:
         assert await decided(here) == []
         task.cancel()
 
-    async def test_does_not_count_once_its_server_has_ended(
+    async def test_approval_of_ended_server_is_rejected(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """After the end of the approver's server, no server can confirm that the token is valid."""
@@ -130,7 +128,7 @@ class TestWhatTheOwnerHasNotBegunWith:
             pytest.param("close_session", id="an end"),
         ],
     )
-    async def test_whatever_it_is_does_not_count_once_its_token_was_revoked(
+    async def test_any_act_of_revoked_token_is_rejected(
         self, two: tuple[SharedHub, SharedHub], tmp_path: Path, act: str
     ) -> None:
         """An act queued for the owner is not performed if the operator's token is revoked first."""
@@ -180,7 +178,7 @@ async def answered(hub: SharedHub) -> bool:
 
 class TestRolesAndGroups:
     @pytest.mark.parametrize("ending", ["second", "fuse"])
-    async def test_that_only_the_other_server_knows_count(
+    async def test_groups_at_the_approvers_server_count(
         self, two: tuple[SharedHub, SharedHub], ending: str
     ) -> None:
         """A pending approval is judged by the groups that the approver's login has at their server."""
@@ -193,7 +191,7 @@ class TestRolesAndGroups:
         assert (await asyncio.wait_for(task, 5)).outcome == "allow"
 
     @pytest.mark.parametrize("ending", ["second", "fuse"])
-    async def test_that_were_lost_there_count_no_more(
+    async def test_approval_is_dropped_when_group_is_left(
         self, two: tuple[SharedHub, SharedHub], ending: str
     ) -> None:
         """A pending approval is dropped when the approver leaves the group at their server."""
@@ -218,7 +216,7 @@ class TestRolesAndGroups:
         assert await decided(here) == []
         task.cancel()
 
-    async def test_a_grant_ends_with_the_role(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_grant_is_dropped_when_right_is_lost(self, two: tuple[SharedHub, SharedHub]) -> None:
         """A grant is dropped if its operator loses the administer right before the fuse has elapsed."""
         here, there = two
         logins = {"eve": Login("eve")}
@@ -238,7 +236,7 @@ class TestRolesAndGroups:
 
 class TestTwoPeople:
     @pytest.mark.parametrize("first", ["owner", "other"])
-    async def test_approve_at_two_servers(
+    async def test_two_operators_approve_at_two_servers(
         self, two: tuple[SharedHub, SharedHub], tmp_path: Path, first: str
     ) -> None:
         """Both orders count, although neither server knows the token of the other server's operator."""
@@ -257,7 +255,7 @@ class TestTwoPeople:
 class TestOneLogin:
     """One login that two servers know under two names, as after a name change at the provider."""
 
-    async def test_does_not_approve_for_two(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_second_name_does_not_approve_twice(self, two: tuple[SharedHub, SharedHub]) -> None:
         """A second approval by the same login does not count under another name at another server."""
         here, there = two
         eve, adele = named(here, there)
@@ -269,7 +267,9 @@ class TestOneLogin:
         assert await decided(here) == []
         task.cancel()
 
-    async def test_does_not_approve_what_it_started(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_second_name_does_not_approve_own_session(
+        self, two: tuple[SharedHub, SharedHub]
+    ) -> None:
         """The operator who started the session cannot approve its calls under another name."""
         here, there = two
         adele = Login("adele", login=PERSON)
@@ -281,7 +281,9 @@ class TestOneLogin:
         assert "adele has the login of ada, and ada started this session" in outcome.message
         task.cancel()
 
-    async def test_does_not_agree_to_its_own_proposal(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_second_name_does_not_agree_to_own_proposal(
+        self, two: tuple[SharedHub, SharedHub]
+    ) -> None:
         """One login cannot turn off a rule for two approvers by agreeing under a second name."""
         here, there = two
         eve, adele = named(here, there)

@@ -77,7 +77,7 @@ async def undecided(hub: SharedHub, database: PostgresServer) -> None:
 
 class TestLateApproval:
     @pytest.mark.parametrize("servers", [1, 2])
-    async def test_of_an_external_agent_is_asked_for_again(
+    async def test_call_of_external_agent_waits_again(
         self, database: PostgresServer, location: PostgresLocation, hasty: None, servers: int
     ) -> None:
         """The server ends the session from its record. After a resume, the call waits again."""
@@ -117,7 +117,7 @@ class TestLateApproval:
             for each in hubs:
                 await each.close()
 
-    async def test_its_client_waits_on(
+    async def test_client_reconnects_and_repeats_the_call(
         self, database: PostgresServer, location: PostgresLocation, hasty: None, tmp_path: Path
     ) -> None:
         """A client without an answer reconnects, resumes its session and repeats the call by itself."""
@@ -151,7 +151,7 @@ class TestLateApproval:
             await gateway.close()
             await hub.close()
 
-    async def test_of_a_request_of_the_approval_protocol_is_asked_for_again(
+    async def test_protocol_request_can_be_decided_again(
         self, database: PostgresServer, location: PostgresLocation, hasty: None, tmp_path: Path
     ) -> None:
         """The provider resumes the session without a client, and the request can be decided again."""
@@ -185,7 +185,7 @@ class TestLateApproval:
             await gateway.close()
             await hub.close()
 
-    async def test_of_an_agent_that_is_hosted(
+    async def test_hosted_call_runs_only_if_decision_is_recorded(
         self, database: PostgresServer, location: PostgresLocation, hasty: None
     ) -> None:
         """The hub ends its session for a takeover; its call runs only if a decision is recorded."""
@@ -228,7 +228,7 @@ class TestLateApproval:
         finally:
             await hub.close()
 
-    async def test_of_a_subagent(
+    async def test_subagent_call_waits_again_and_runs_once(
         self, database: PostgresServer, location: PostgresLocation, hasty: None
     ) -> None:
         """Its session and its parent's are resumed together. The call waits again and runs once."""
@@ -299,7 +299,7 @@ class Shipped(BaseModel):
 class TestFlow:
     @pytest.mark.parametrize("servers", [1, 2])
     @pytest.mark.parametrize("recorded", [True, False])
-    async def test_whose_step_was_not_acknowledged(
+    async def test_continues_after_late_step_and_repeats_lost_step(
         self,
         database: PostgresServer,
         location: PostgresLocation,
@@ -362,7 +362,7 @@ class TestFlow:
             for each in hubs:
                 await each.close()
 
-    async def test_whose_step_is_never_taken_runs_once_more(
+    async def test_rejected_step_is_repeated_once(
         self, location: PostgresLocation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """If the database rejects only the event of a step, the step is repeated once, not endlessly."""
@@ -410,7 +410,7 @@ class TestFlow:
 
 
 class TestServerThatIsToldToEnd:
-    async def test_ends_soon(
+    async def test_ends_without_waiting_for_the_database(
         self,
         database: PostgresServer,
         location: PostgresLocation,

@@ -54,13 +54,13 @@ def said(url: str, *texts: str, patience: float = 10.0) -> list[str]:
 
 class TestFrames:
     @pytest.mark.parametrize("size", [0, 1, 125, 126, 65535, 65536, 1 << 20])
-    async def test_sizes(self, size: int) -> None:
+    async def test_every_frame_length_is_read(self, size: int) -> None:
         """Texts of every class of frame length arrive unchanged."""
         text = "é" * (size // 2) + "x" * (size % 2)
         async with listening(echo) as url:
             assert await asyncio.to_thread(said, url, text) == [text]
 
-    async def test_parts_and_pings(self) -> None:
+    async def test_fragments_are_joined_and_pings_answered(self) -> None:
         """A text in several frames is joined, and pings between the frames are answered."""
 
         async def serving(peer: ServerConnection) -> None:
@@ -83,13 +83,13 @@ class TestFrames:
             assert await asyncio.to_thread(connection.receive, soon()) == "one, two, three"
             connection.close()
 
-    async def test_unix(self, tmp_path: Path) -> None:
+    async def test_unix_socket(self, tmp_path: Path) -> None:
         """The client connects to a server at a Unix socket."""
         path = tmp_path / "s"
         async with unix_serve(echo, str(path), subprotocols=[Subprotocol("interlock.v1")]):
             assert await asyncio.to_thread(said, f"unix:{path}", "hi") == ["hi"]
 
-    async def test_binary(self) -> None:
+    async def test_binary_message_is_an_error(self) -> None:
         """A binary message raises an error."""
 
         async def serving(peer: ServerConnection) -> None:
@@ -101,7 +101,7 @@ class TestFrames:
             with pytest.raises(HookError, match="something other than text"):
                 await asyncio.to_thread(said, url, "hi")
 
-    async def test_closed(self) -> None:
+    async def test_close_reason_is_in_the_error(self) -> None:
         """The error contains the server's reason for closing the connection."""
 
         async def serving(peer: ServerConnection) -> None:
@@ -112,7 +112,7 @@ class TestFrames:
             with pytest.raises(HookError, match="no longer valid"):
                 await asyncio.to_thread(said, url, "hi")
 
-    async def test_late(self) -> None:
+    async def test_silent_server_ends_at_the_deadline(self) -> None:
         """A silent server raises an error at the deadline."""
 
         async def serving(peer: ServerConnection) -> None:
@@ -122,7 +122,7 @@ class TestFrames:
             with pytest.raises(LateError):
                 await asyncio.to_thread(said, url, "hi", patience=0.05)
 
-    async def test_drips(self) -> None:
+    async def test_single_bytes_do_not_extend_the_deadline(self) -> None:
         """A server that sends single bytes does not extend the deadline."""
 
         async def serve_slowly(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -142,14 +142,14 @@ class TestFrames:
         finally:
             server.close()
 
-    async def test_nobody(self, tmp_path: Path) -> None:
+    async def test_missing_server_differs_from_silent_one(self, tmp_path: Path) -> None:
         """A missing server raises another error than a silent one."""
         for url in ("ws://127.0.0.1:9", f"unix:{tmp_path}/none"):
             with pytest.raises(NoServerError):
                 await asyncio.to_thread(HookSocket, url, "token", soon())
 
     @pytest.mark.parametrize("token", ["a\r\nX: y", "ä", "\x00"])
-    async def test_tokens(self, token: str) -> None:
+    async def test_invalid_token_is_not_sent(self, token: str) -> None:
         """A token with characters that a header cannot hold is not sent."""
         async with listening(echo) as url:
             with pytest.raises(HookError, match="token"):

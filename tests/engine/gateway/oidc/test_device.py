@@ -51,7 +51,7 @@ async def begun(made: OidcProvider) -> DeviceLogin:
 
 class TestFlow:
     @pytest.mark.slow
-    async def test_until_the_person_agrees(self, made: OidcProvider) -> None:
+    async def test_polls_until_approval(self, made: OidcProvider) -> None:
         """The client polls in the provider's interval and gets an ID token for itself."""
         waiting = Waiting(made)
         tokens = await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
@@ -60,7 +60,7 @@ class TestFlow:
         assert claims.sub == "sub-ada"
 
     @pytest.mark.slow
-    async def test_slow_down(self, made: OidcProvider) -> None:
+    async def test_slow_down_lengthens_the_interval(self, made: OidcProvider) -> None:
         """Each `slow_down` permanently lengthens the interval by five seconds (RFC 8628, 3.5)."""
         made.slow = 2
         waiting = Waiting(made, agree_at=4)
@@ -68,14 +68,14 @@ class TestFlow:
         assert waiting.pauses == [5.0, 10.0, 15.0, 15.0]
 
     @pytest.mark.slow
-    async def test_a_denial(self, made: OidcProvider) -> None:
+    async def test_denial_ends_the_flow(self, made: OidcProvider) -> None:
         """A denial ends the flow at once."""
         waiting = Waiting(made, "access_denied")
         with pytest.raises(FlowError, match="the login was denied there"):
             await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
 
     @pytest.mark.slow
-    async def test_a_code_that_is_over(self, made: OidcProvider) -> None:
+    async def test_code_expires(self, made: OidcProvider) -> None:
         """A code expires when the provider says so, or after its lifetime."""
         waiting = Waiting(made, "expired_token")
         with pytest.raises(FlowError, match="the code has expired: start again"):
@@ -86,7 +86,7 @@ class TestFlow:
         assert sum(waiting.pauses) < 300
 
     @pytest.mark.slow
-    async def test_a_provider_that_is_down_for_a_while(self, made: OidcProvider) -> None:
+    async def test_polling_continues_while_provider_is_down(self, made: OidcProvider) -> None:
         """The client keeps polling less often while the provider is down, and then gets its token."""
         waiting = Waiting(made, agree_at=3)
         waiting.down_at = (1, 2)
@@ -95,7 +95,7 @@ class TestFlow:
         assert tokens.id_token is not None
 
     @pytest.mark.slow
-    async def test_a_provider_without_one(self, made: OidcProvider) -> None:
+    async def test_unavailable_provider_ends_the_flow(self, made: OidcProvider) -> None:
         """A provider that is down or does not know the client ends the flow with an error."""
         made.down = True
         with pytest.raises(ProviderError, match="status 503"):
@@ -121,7 +121,7 @@ class TestAnswers:
             "[1]",
         ],
     )
-    async def test_that_makes_no_sense(self, made: OidcProvider, body: str) -> None:
+    async def test_error_contains_no_part_of_the_answer(self, made: OidcProvider, body: str) -> None:
         """The error contains no part of the answer, which may be a token."""
         for path, ask in (
             ("/token", lambda: client(made).refresh("one")),

@@ -41,7 +41,7 @@ async def refused(made: OidcProvider, token: str, nonce: str | None = None) -> s
 
 
 class TestAcceptance:
-    async def test_a_token_of_the_provider_counts(self, made: OidcProvider) -> None:
+    async def test_valid_token_is_accepted(self, made: OidcProvider) -> None:
         """The claims are the user's, also for the second client's name, a nonce and several audiences."""
         provider = Provider(made.issuer)
         claims = await provider.check(made.id_token(), [CLIENT])
@@ -63,7 +63,7 @@ class TestAcceptance:
         assert len(made.asked) == 4
 
     @pytest.mark.slow
-    async def test_small_differences_of_clocks_do_not_matter(self, made: OidcProvider) -> None:
+    async def test_clock_skew_within_leeway_is_accepted(self, made: OidcProvider) -> None:
         """Times within the leeway are accepted."""
         now = int(time.time())
         provider = Provider(made.issuer)
@@ -79,7 +79,7 @@ class TestForgeries:
         for token in (f"{none}.{body}.", f"{none}.{body}.{signature}", f"{head}.{body}."):
             assert await refused(made, token)
 
-    async def test_a_secret_that_everybody_has(self, made: OidcProvider) -> None:
+    async def test_public_key_as_hmac_secret(self, made: OidcProvider) -> None:
         """A token signed by HS256 with the public key as secret is refused."""
         public = made.key.as_pem(private=False)
         head = base64.urlsafe_b64encode(b'{"alg":"HS256","kid":"one"}').rstrip(b"=")
@@ -89,7 +89,7 @@ class TestForgeries:
         assert "signed by 'HS256'" in await refused(made, token)
 
     @pytest.mark.slow
-    async def test_a_key_that_the_token_brings(self, made: OidcProvider) -> None:
+    async def test_key_supplied_by_the_token(self, made: OidcProvider) -> None:
         """A token signed by its own key, also one shown in its header, is refused."""
         own = RSAKey.generate_key(2048, {"kid": "one"})
         claims = json.loads(base64.urlsafe_b64decode(made.id_token().split(".")[1] + "=="))
@@ -104,7 +104,7 @@ class TestForgeries:
             assert "not an ID token" in await refused(made, made.id_token())
 
     @pytest.mark.parametrize("text", ["", "a.b", "a.b.c", "…", "e30.e30.e30", "." * 100, "a" * 70_000])
-    async def test_what_is_no_token(self, made: OidcProvider, text: str) -> None:
+    async def test_text_that_is_no_token(self, made: OidcProvider, text: str) -> None:
         """Any other text is refused with the same error."""
         assert await refused(made, text)
 
@@ -132,7 +132,7 @@ class TestClaims:
         assert "from the issuer 'https://evil.example'" in said
 
     @pytest.mark.slow
-    async def test_times(self, made: OidcProvider) -> None:
+    async def test_invalid_or_missing_times(self, made: OidcProvider) -> None:
         """Expired, future and old tokens are refused, and so are tokens with missing claims."""
         now = int(time.time())
         assert "has expired" in await refused(made, made.id_token(exp=now - LEEWAY - 5))
@@ -145,7 +145,7 @@ class TestClaims:
         assert "are invalid" in await refused(made, made.id_token(exp="tomorrow"))
 
     @pytest.mark.slow
-    async def test_a_time_of_hundreds_of_digits(self, made: OidcProvider) -> None:
+    async def test_time_with_hundreds_of_digits(self, made: OidcProvider) -> None:
         """A time that is too large for a float is compared correctly."""
         assert "in the future" in await refused(made, made.id_token(nbf=10**400))
 
@@ -157,7 +157,7 @@ class TestClaims:
 
 
 class TestKeys:
-    async def test_a_key_that_is_new(self, made: OidcProvider) -> None:
+    async def test_rotated_keys_are_fetched(self, made: OidcProvider) -> None:
         """After a rotation the keys are fetched again, and tokens of the old key are refused."""
         now = [time.time()]
         provider = Provider(made.issuer, lambda: now[0])
@@ -169,7 +169,7 @@ class TestKeys:
         with pytest.raises(InvalidIdTokenError, match=r"a key that .* does not have"):
             await provider.check(old, [CLIENT])
 
-    async def test_unknown_keys_fetch_little(self, made: OidcProvider) -> None:
+    async def test_unknown_keys_cause_few_requests(self, made: OidcProvider) -> None:
         """Tokens of unknown keys do not cause repeated requests to the provider."""
         provider = Provider(made.issuer)
         await provider.check(made.id_token(), [CLIENT])
@@ -179,7 +179,7 @@ class TestKeys:
                 await provider.check(made.id_token(), [CLIENT])
         assert made.asked.count("/jwks") == 1
 
-    async def test_a_secret_among_the_keys(self, made: OidcProvider) -> None:
+    async def test_encryption_key_verifies_no_signature(self, made: OidcProvider) -> None:
         """A key for encryption verifies no signature."""
         made.key = RSAKey.generate_key(2048, {"kid": "enc"})
         for_encryption = RSAKey.import_key({**made.key.as_dict(private=False), "use": "enc"})
@@ -188,7 +188,7 @@ class TestKeys:
 
 
 class TestProvider:
-    async def test_a_provider_that_is_down(self, made: OidcProvider) -> None:
+    async def test_unavailable_provider_is_named(self, made: OidcProvider) -> None:
         """The error names the provider's fault."""
         made.down = True
         with pytest.raises(ProviderError, match=r"answers with status 503; expected 200"):
@@ -206,7 +206,7 @@ class TestProvider:
         ],
         ids=["long", "compressed"],
     )
-    async def test_an_answer_that_is_too_big(
+    async def test_answer_size_is_bounded(
         self, made: OidcProvider, headers: dict[str, str], size: int, said: str
     ) -> None:
         """An answer is read up to a bound, and a compressed one is refused."""
@@ -216,7 +216,7 @@ class TestProvider:
             await Provider(made.issuer).metadata()
 
     @pytest.mark.slow
-    async def test_an_answer_that_never_ends(
+    async def test_endless_answer_ends_at_the_timeout(
         self, made: OidcProvider, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """An answer that arrives byte by byte ends at the timeout."""
@@ -243,12 +243,12 @@ class TestProvider:
             "https://u@h/",
         ],
     )
-    def test_an_issuer_that_is_none(self, url: str) -> None:
+    def test_invalid_issuer_is_refused(self, url: str) -> None:
         """An issuer needs TLS unless it is local, and must be a plain URL."""
         with pytest.raises(ValueError, match="expected"):
             checked_issuer(url)
 
-    def test_an_issuer(self) -> None:
+    def test_valid_issuer_is_accepted(self) -> None:
         """An issuer with TLS or a local address is accepted."""
         for url in (
             "https://id.example.com/realms/a",

@@ -75,7 +75,7 @@ async def unclaimed(server: Served) -> None:
 
 
 class TestAtOnce:
-    async def test_one_has_it(self, tmp_path: Path) -> None:
+    async def test_simultaneous_claims_have_one_winner(self, tmp_path: Path) -> None:
         """Of several simultaneous claims one succeeds, and the others get the holder's name."""
         async with at_work(tmp_path) as (server, gate, desks):
             going, request = await asked(server, gate)
@@ -90,7 +90,7 @@ class TestAtOnce:
             await check_record(server, gate.id)
             going.cancel()
 
-    async def test_everything(self, tmp_path: Path) -> None:
+    async def test_simultaneous_acts_leave_a_valid_record(self, tmp_path: Path) -> None:
         """Simultaneous claims, releases, comments and decisions leave a valid record and one decision."""
         async with at_work(tmp_path) as (server, gate, desks):
             for n in range(6):
@@ -121,7 +121,7 @@ class TestAtOnce:
 
 class TestVanished:
     @pytest.mark.slow
-    async def test_as_it_claims(self, tmp_path: Path) -> None:
+    async def test_disconnect_during_claim_releases_it(self, tmp_path: Path) -> None:
         """A console that disconnects during its claim holds no claim in the end."""
         async with at_work(tmp_path, 0) as (server, gate, _):
             going, request = await asked(server, gate)
@@ -143,7 +143,9 @@ class TestVanished:
             await check_record(server, gate.id)
             going.cancel()
 
-    async def test_as_its_claim_waits(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_queued_claim_of_vanished_console_is_released(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A claim that was still queued when its console disconnected is released."""
         async with at_work(tmp_path, 0) as (server, gate, _):
             going, request = await asked(server, gate)
@@ -178,7 +180,7 @@ class TestVanished:
             await check_record(server, gate.id)
             going.cancel()
 
-    async def test_another_console_of_the_same_person(self, tmp_path: Path) -> None:
+    async def test_claim_ends_only_with_its_own_console(self, tmp_path: Path) -> None:
         """A claim ends with the console that made it, and not with another console."""
         async with at_work(tmp_path, 0) as (server, gate, _):
             going, request = await asked(server, gate)
@@ -196,7 +198,9 @@ class TestVanished:
 
 class TestTimeOver:
     @pytest.mark.slow
-    async def test_among_others(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_expiry_among_other_acts_leaves_a_valid_record(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Claims that expire during claims, releases, disconnects and decisions leave a valid record."""
         monkeypatch.setattr(claims, "CLAIM", 0.01)
         async with at_work(tmp_path, 4) as (server, gate, desks):

@@ -35,7 +35,7 @@ async def abandoned(server: Served) -> str:
 
 
 class TestShown:
-    async def test_at_once_to_every_console(self, tmp_path: Path) -> None:
+    async def test_disconnection_time_is_shown_to_every_console(self, tmp_path: Path) -> None:
         """The hub, a connected console and a later one show the time of the disconnection."""
         async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
             events = ada.subscribe()
@@ -51,7 +51,7 @@ class TestShown:
             seen = [event async for event in events if isinstance(event, DisconnectedCalls)]
             assert (seen[-1].session, set(seen[-1].calls)) == (session, {"d1"})
 
-    async def test_no_longer_when_the_agent_is_back(self, tmp_path: Path) -> None:
+    async def test_not_shown_after_the_agent_returns(self, tmp_path: Path) -> None:
         """An agent that repeats its call counts as connected again."""
         async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
             session = await abandoned(server)
@@ -65,7 +65,7 @@ class TestShown:
                 assert (await going).outcome == "allow"
                 assert "disconnected" not in outcome.message
 
-    async def test_of_an_agent_that_asks_again_only_when_it_goes(self, tmp_path: Path) -> None:
+    async def test_polling_agent_is_shown_after_its_connection_ends(self, tmp_path: Path) -> None:
         """An agent that polls counts as connected until its connection ends."""
         async with served(tmp_path, rules=ASKS) as server:
             client = server.agent_client()
@@ -75,7 +75,7 @@ class TestShown:
             await client.close()
             assert len(await until(lambda: lost(server.hub))) == 1
 
-    async def test_a_request_that_is_asked_anew(self, tmp_path: Path) -> None:
+    async def test_replaced_request_is_shown_as_disconnected(self, tmp_path: Path) -> None:
         """A request that replaces that of a disconnected call is shown as disconnected, too."""
         async with served(tmp_path, rules=ASKS + "\nblock rm") as server, server.console() as ada:
             session = await abandoned(server)
@@ -88,7 +88,7 @@ class TestShown:
             [second] = await until(asked_anew)
             assert second.disconnected == first.disconnected
 
-    async def test_a_console_that_was_away(self, tmp_path: Path) -> None:
+    async def test_reconnected_console_learns_of_agents_return(self, tmp_path: Path) -> None:
         """A console that lost its own connection is notified that the agent is connected again."""
         async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
             session = await abandoned(server)
@@ -104,7 +104,7 @@ class TestShown:
 
 
 class TestDecided:
-    async def test_says_that_nobody_will_act(self, tmp_path: Path) -> None:
+    async def test_decision_mentions_the_disconnected_agent(self, tmp_path: Path) -> None:
         """The decision counts and mentions the disconnected agent, which gets it when it returns."""
         async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
             session = await abandoned(server)

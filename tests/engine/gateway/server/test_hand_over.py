@@ -104,7 +104,7 @@ class TestTwoConsoles:
 
             await until(open_again)
 
-    async def test_read_only_ones_do_none_of_it(self, tmp_path: Path) -> None:
+    async def test_read_only_consoles_cannot_take_part(self, tmp_path: Path) -> None:
         """A read-only console cannot claim, comment, take back or be shown as a reader."""
         async with at_work(tmp_path) as (server, _, _, request):
             async with ConsoleClient(server.url, server.ada, read_only=True) as looks:

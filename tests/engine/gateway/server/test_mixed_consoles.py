@@ -66,7 +66,7 @@ class TestTogether:
             [again] = await until(server.hub.approvals)
             assert (again.given, call.done()) == ((), False)
 
-    async def test_a_proposal_and_more_time(self, tmp_path: Path) -> None:
+    async def test_proposals_with_token_can_be_confirmed_without(self, tmp_path: Path) -> None:
         """An extension and a change that were proposed with a token can be confirmed without one."""
         async with asked(tmp_path) as (server, ada, request, _):
             hub, session = server.hub, request.session
