@@ -41,7 +41,7 @@ async def asked(hub: Hub, session: str, text: str) -> None:
 
 
 class TestReached:
-    async def test_is_said_in_the_transcript(self, hub: Hub) -> None:
+    async def test_turn_ends_with_limit_and_remedy(self, hub: Hub) -> None:
         """Limits: the turn ends with an error that names the limit and the remedy; messages are kept."""
         session = await hub.open_session(agent(paid(NOTE, 1.2), T("never")), SessionConfig(REGISTRY))
         with pytest.raises(CostLimitError):
@@ -57,7 +57,7 @@ class TestReached:
         assert said == ["go", "please"]
         assert fold(await hub.recorded(session)) == await hub.session(session)
 
-    async def test_a_subagents_cost(self, hub: Hub) -> None:
+    async def test_record_names_cost_of_each_subagent(self, hub: Hub) -> None:
         """Limits: the parent's record contains the cost of its subagents and names each of them."""
         child = Agent(ScriptedModel([paid(NOTE, 0.2), paid(T("done"), 0.3)]), name="helper", tools=[note])
         boss = Agent(
@@ -75,7 +75,7 @@ class TestReached:
         assert [step.via for step in steps] == [None, below.id, below.id, None]
         assert fold(await hub.recorded(session)) == state
 
-    async def test_of_every_level(self, hub: Hub) -> None:
+    async def test_nested_cost_counts_once_at_the_top(self, hub: Hub) -> None:
         """Limits: cost from two levels below counts at the top once."""
         low = Agent(ScriptedModel([paid(T("l"), 0.5)]), name="low")
         mid = Agent(
@@ -96,7 +96,7 @@ class TestReached:
 
 
 class TestGoingOn:
-    async def test_the_whole_record_counts(self, hub: Hub) -> None:
+    async def test_resumed_session_has_spent_its_recorded_cost(self, hub: Hub) -> None:
         """Limits: a resumed session has spent what its record says, including its subagents."""
         child = Agent(ScriptedModel([paid(T("done"), 0.7)]), name="helper")
         boss = Agent(
@@ -112,7 +112,7 @@ class TestGoingOn:
             await asked(hub, session, "on")
         assert len(model.requests) == 1
 
-    async def test_with_a_higher_limit(self, hub: Hub) -> None:
+    async def test_higher_limit_needs_a_reason(self, hub: Hub) -> None:
         """Limits: a new limit needs a reason and applies after the resume."""
         bot = agent(paid(T("a"), 1.0))
         session = await hub.open_session(bot, SessionConfig(REGISTRY))
@@ -126,7 +126,7 @@ class TestGoingOn:
         state = await hub.session(session)
         assert (state.max_cost, state.cost, state.status) == (3.0, 1.0, "idle")
 
-    async def test_a_branch_begins_anew(self, hub: Hub) -> None:
+    async def test_branch_starts_with_no_cost(self, hub: Hub) -> None:
         """Limits: a branch starts with no cost."""
         bot = agent(paid(T("a"), 1.0))
         session = await hub.open_session(bot, SessionConfig(REGISTRY))
@@ -140,7 +140,7 @@ class TestGoingOn:
 
 
 class TestRaising:
-    async def test_without_closing_it(self, hub: Hub) -> None:
+    async def test_live_session_limit_can_be_raised(self, hub: Hub) -> None:
         """Limits: an operator can raise a live session's limit, and the next message continues it."""
         session = await hub.open_session(
             agent(paid(NOTE, 1.2), paid(T("done"), 0.1)), SessionConfig(REGISTRY)
@@ -159,7 +159,7 @@ class TestRaising:
         assert fold(events).max_cost == 2.5
         assert "cost limit: $2.50 (by maria: a test)" in [e.text for e in state.transcript]
 
-    async def test_refused(self, hub: Hub) -> None:
+    async def test_invalid_raise_is_refused(self, hub: Hub) -> None:
         """Limits: a raise that is no raise is refused with a reason and not recorded."""
         for max_cost, why in ((1.0, "max_cost is $1.00 already"), (None, "has no cost limit to raise")):
             session = await hub.open_session(agent(max_cost=max_cost), SessionConfig(REGISTRY))
@@ -170,7 +170,9 @@ class TestRaising:
         with pytest.raises(UnknownSessionError):
             await hub.raise_limit("nobody", 1.0, by="maria", reason="a test")
 
-    async def test_unrecorded(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_unrecorded_raise_keeps_the_old_limit(
+        self, hub: Hub, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Limits: if the journal refuses the raise, the old limit stays."""
         session = await hub.open_session(agent(paid(NOTE, 1.2), T("never")), SessionConfig(REGISTRY))
         with pytest.raises(CostLimitError):
@@ -189,7 +191,7 @@ class TestRaising:
 
 
 class TestLabels:
-    async def test_are_recorded(self, hub: Hub) -> None:
+    async def test_differing_labels_are_recorded(self, hub: Hub) -> None:
         """Section 9: the record contains the labels of tools that have one different from their name."""
 
         @tool(label="  Take a\ud800 note ")
@@ -219,7 +221,7 @@ class TestLabels:
         await hub.resume_session(session, bot.replace(tools=[note]), SessionConfig(REGISTRY))
         assert (await hub.session(session)).labels == {}
 
-    def test_of_an_older_record(self) -> None:
+    def test_older_record_has_no_labels(self) -> None:
         """An old record without labels and limit is read as having none."""
         old = SessionOpened.model_validate({"agent": "a", "model": "m", "mode": "enforce"})
         assert (old.labels, old.max_cost) == ({}, None)

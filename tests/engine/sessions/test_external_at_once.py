@@ -47,7 +47,7 @@ def asks(hub: Hub, call: str, tool: str, told: Told, **given: str) -> bool:
 
 
 class TestAtOnce:
-    async def test_is_told_what_the_record_has(self, hub: Hub) -> None:
+    async def test_answer_follows_the_recorded_decision(self, hub: Hub) -> None:
         """G-15: the answer comes only once the record has the decision."""
         await opened(hub, "limit test to 1 per session")
         told: Told = []
@@ -63,7 +63,7 @@ class TestAtOnce:
         assert told[1].outcome == "block"
         await check_fold(hub)
 
-    async def test_not_where_a_person_decides(self, hub: Hub) -> None:
+    async def test_call_needing_approval_leaves_no_trace(self, hub: Hub) -> None:
         """G-15: a call that needs approval leaves no trace until it is submitted as such."""
         await opened(hub, "require human-approval before deploy")
         told: Told = []
@@ -81,7 +81,7 @@ class TestAtOnce:
         assert (await waiting).outcome == "allow"
         await check_fold(hub)
 
-    async def test_not_again(self, hub: Hub) -> None:
+    async def test_known_call_is_not_decided_again(self, hub: Hub) -> None:
         """A known call is not decided again, and its id is refused with another input."""
         await opened(hub, "limit test to 5 per session")
         told: Told = []
@@ -96,7 +96,7 @@ class TestAtOnce:
         assert len(told) == 1
         assert len(recorded(hub.database, CallDecided)) == 1
 
-    async def test_lost_with_what_rests_on_it(self, hub: Hub, journal: StepwiseJournal) -> None:
+    async def test_lost_decision_loses_dependent_ones(self, hub: Hub, journal: StepwiseJournal) -> None:
         """G-15: if a decision is lost, so are those based on it, and later calls ignore them."""
         await opened(hub, "limit test to 2 per session")
         journal.refuse = 1

@@ -268,7 +268,7 @@ class TestLaws:
         world = live_through(empty, moves)
         event(f"{len(world.answers)} calls answered, {len(world.taken)} settled")
 
-    def test_a_long_day(self, empty: Path) -> None:
+    def test_all_cases_of_the_law_occur(self, empty: Path) -> None:
         """The law's cases occur: calls are edited, stopped, settled and kept across crashes."""
         story: list[tuple[Verb, int]] = [
             ("call", 0), ("ok", 0), ("call", 2), ("die", 0), ("call", 2), ("approve", 0), ("call", 2),

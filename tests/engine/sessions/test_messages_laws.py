@@ -201,7 +201,7 @@ class TestLaws:
     @example(["both"], [(NOW, "queue"), (LATER, "abort"), (NOW, "steer")], 0.4, False, [])
     @settings(max_examples=examples(60, usual=8), deadline=None)
     @given(REPLIES, MOVES, st.floats(0, 1), st.booleans(), REPLIES)
-    def test_each_message_is_said_once(
+    def test_each_message_is_delivered_once(
         self, empty: Path, replies: list[str], moves: Moves, death: float, amid: bool, then: list[str]
     ) -> None:
         """A-63, A-70, A-77: the record contains exactly the accepted messages. After a death at any

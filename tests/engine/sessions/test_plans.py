@@ -74,7 +74,7 @@ async def run(hub: Hub, session: str, text: str = "go") -> list[str]:
 
 
 class TestHosted:
-    async def test_calls_of_the_plan(self, hub: Hub) -> None:
+    async def test_approved_plan_allows_its_calls(self, hub: Hub) -> None:
         """G-108: an approved plan allows its calls, and the call beyond it is requested."""
         shop = Shop()
         deploys = [C(deploy={"env": "test"}) for _ in range(3)]
@@ -87,7 +87,7 @@ class TestHosted:
         assert granted == [(), ("grant-1",), ("grant-1",), ()]
         await check(hub, session)
 
-    async def test_a_branch(self, hub: Hub) -> None:
+    async def test_branch_does_not_inherit_a_plan(self, hub: Hub) -> None:
         """G-110: a branch does not inherit a plan from its session."""
         shop = Shop()
         bot = agent(shop, C(plan=PLAN), C(deploy={}), T("done"), C(deploy={}), T("done"))
@@ -119,7 +119,7 @@ class TestTool:
         """Return whether the model is offered the plan tool in its next step."""
         return any(tool.name == "plan" for tool in hub._live.get(session)[1].tools)
 
-    async def test_from_the_beginning(self, hub: Hub) -> None:
+    async def test_exists_if_rules_ask_about_plans(self, hub: Hub) -> None:
         """The tool exists only if the rules ask about plans, and the record lists it."""
         shop = Shop()
         asking = await self.opened(hub, shop, RULES)
@@ -128,7 +128,7 @@ class TestTool:
         [begun] = bodies(hub, asking, SessionOpened)
         assert "plan" in begun.tools
 
-    async def test_with_new_rules(self, hub: Hub) -> None:
+    async def test_new_rules_add_the_tool(self, hub: Hub) -> None:
         """G-108: rules that begin to ask about plans add the tool, and the next plan counts."""
         shop = Shop()
         replies = (T("hello"), C(plan=PLAN), C(deploy={"env": "test"}), T("done"))
@@ -141,7 +141,7 @@ class TestTool:
         assert shop.ran == ["deploy test"]
         await check(hub, session)
 
-    async def test_stays(self, hub: Hub) -> None:
+    async def test_tool_stays_without_effect(self, hub: Hub) -> None:
         """G-108: rules that no longer ask keep the tool; its answer says that the plan allows nothing."""
         shop = Shop()
         replies = (C(plan=PLAN), C(deploy={"env": "test"}), T("done"))

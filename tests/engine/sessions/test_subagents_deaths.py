@@ -130,7 +130,7 @@ def names(events: Sequence[JournalEvent]) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("approved", [True, False])
 class TestEveryDeath:
-    def test_it_goes_on(self, folder: Path, approved: bool) -> None:
+    def test_family_can_be_resumed(self, folder: Path, approved: bool) -> None:
         """G-15, G-53, G-63: a family can be resumed from its records after a death at any event.
 
         Decided calls are neither decided nor run again, and a denial holds. A call has an unknown outcome

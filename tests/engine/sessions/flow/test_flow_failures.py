@@ -86,7 +86,7 @@ class TestIds:
         assert decided == [("1.c1", "block"), ("2.c1", "allow")]
 
     @pytest.mark.parametrize("call_id", ["c?", "?1.c", "Notes#3", "2:1.c"])
-    async def test_a_model_cannot_forge_them(self, hubs: Callable[[], Hub], call_id: str) -> None:
+    async def test_model_cannot_forge_call_ids(self, hubs: Callable[[], Hub], call_id: str) -> None:
         """For any call id that a model chooses, each call is requested once and runs once."""
         hub = hubs()
         session = await begin(
@@ -121,7 +121,7 @@ class TestSteps:
     @pytest.mark.parametrize(
         ("raised", "said"), [(SystemExit(3), "SystemExit: 3"), (asyncio.CancelledError(), "cancelled")]
     )
-    async def test_a_function_that_gives_up(
+    async def test_exiting_function_fails_its_step(
         self, hubs: Callable[[], Hub], raised: BaseException, said: str
     ) -> None:
         """A function that exits or cancels itself fails its step, and hub and record agree on that."""
@@ -136,7 +136,7 @@ class TestSteps:
         assert said in (state.error or "")
         await checked(hub, session)
 
-    async def test_one_that_will_not_be_stopped(self, hubs: Callable[[], Hub]) -> None:
+    async def test_step_completed_despite_stop_is_recorded(self, hubs: Callable[[], Hub]) -> None:
         """A step that completes in spite of a stop is recorded, and no other step follows."""
         began, go = asyncio.Event(), asyncio.Event()
 
@@ -166,7 +166,7 @@ class TestSteps:
         assert (await ended(hub, session)).status == "done"
         assert ran == ["after"]
 
-    async def test_a_stop_after_the_end(self, hubs: Callable[[], Hub], disk: Disk) -> None:
+    async def test_stop_after_the_end_leaves_run_done(self, hubs: Callable[[], Hub], disk: Disk) -> None:
         """Stopping a run that has just completed leaves it done."""
         hub = hubs()
         session = await begin(hub, Short, SUBMIT)
@@ -178,7 +178,7 @@ class TestSteps:
         assert (await ended(hub, session)).status == "done"
         assert [s.status for s in bodies(hub, session, SessionStatus)] == ["running", "done"]
 
-    async def test_no_limit_holds_the_end_back(self, hubs: Callable[[], Hub]) -> None:
+    async def test_run_with_output_at_time_limit_is_done(self, hubs: Callable[[], Hub]) -> None:
         """A run that has its output when its time limit is reached is done."""
         hub = hubs()
 
@@ -194,7 +194,7 @@ class TestSteps:
 
 
 class TestAnswers:
-    async def test_a_denial_counts_once_given(self, hubs: Callable[[], Hub]) -> None:
+    async def test_recorded_denial_is_not_asked_again(self, hubs: Callable[[], Hub]) -> None:
         """If a tool's question was denied before the host died, it is not asked again."""
         hub = hubs()
         session = await begin(hub, Short, C(consult={"about": "?"}))
@@ -228,7 +228,7 @@ class TestAnswers:
         assert len(bodies(hub, session, ApprovalRequested)) == 1
         await checked(hub, session)
 
-    async def test_an_answer_in_the_moment_of_a_stop(
+    async def test_stop_during_an_answer_prevents_the_call(
         self, hubs: Callable[[], Hub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """If a run is stopped while an answer is recorded, its call does not run."""
@@ -274,7 +274,7 @@ class TestAnswers:
         assert (await ended(hub, session)).status == "done"
         await checked(hub, session)
 
-    async def test_nothing_waits_for_a_call_that_is_never_repeated(self, hubs: Callable[[], Hub]) -> None:
+    async def test_net_learns_that_unrepeated_call_is_unknown(self, hubs: Callable[[], Hub]) -> None:
         """A net that waited for an approved call's result is told that the result is unknown."""
         rules = "require human-approval before test\nrequire test before deploy\n"
         hub = hubs()
@@ -298,7 +298,7 @@ class TestAnswers:
         assert ran == ["collect", "test"]
         await checked(hub, session)
 
-    async def test_strict_models(self, hubs: Callable[[], Hub]) -> None:
+    async def test_strict_model_answer_is_validated_as_json(self, hubs: Callable[[], Hub]) -> None:
         """P-81: an answer is validated as JSON, also for a strict model."""
 
         hub = hubs()
@@ -308,7 +308,7 @@ class TestAnswers:
         assert outcome.ok, outcome.message
         assert (await ended(hub, session)).status == "done"
 
-    async def test_time_is_over(self, tmp_path: Path) -> None:
+    async def test_expired_step_ends_the_run(self, tmp_path: Path) -> None:
         """An expired step ends the run; an expired question of a tool is reported to the model."""
         ran.clear()
         journal = Journal.open(tmp_path / "hub.db")
@@ -326,7 +326,7 @@ class TestAnswers:
 
 
 class TestSecrets:
-    async def test_no_console_sees_them(self, hubs: Callable[[], Hub]) -> None:
+    async def test_step_output_is_masked_in_published_events(self, hubs: Callable[[], Hub]) -> None:
         """A step's output is masked in every published event; the record keeps it for resuming."""
 
         async def login(commit: Commit, ctx: Context) -> Login:
