@@ -52,7 +52,7 @@ async def after(hub: Hub, session: str, kind: type, number: int) -> int:
 
 
 class TestBranch:
-    async def test_begins_where_the_other_was(self, hub: Hub, shop: Shop) -> None:
+    async def test_starts_with_state_of_its_event(self, hub: Hub, shop: Shop) -> None:
         """A branch has the conversation and markings of its event, and then diverges."""
         session = await worked(hub, shop)
         at = await after(hub, session, CallResult, 1)
@@ -79,7 +79,7 @@ class TestBranch:
         ]
         assert shop.ran[-1] == "test"
 
-    async def test_is_complete_on_its_own(self, hub: Hub, shop: Shop) -> None:
+    async def test_branch_folds_without_its_parent(self, hub: Hub, shop: Shop) -> None:
         """The branch's events fold to its state and contain no decisions or results of the parent."""
         session = await worked(hub, shop)
         at = (await hub.recorded(session))[-2].seq
@@ -98,7 +98,7 @@ class TestBranch:
         assert line == SessionLine.of(await hub.recorded(branch)).summary()
         assert (line.kind, line.parent, line.parent_seq, line.calls) == ("branch", session, at, 0)
 
-    async def test_gate_stands_there(self, hub: Hub, shop: Shop) -> None:
+    async def test_gate_has_the_limit_left_at_its_event(self, hub: Hub, shop: Shop) -> None:
         """G-63: the gate of a branch has the limit that was left at its event."""
         session = await worked(hub, shop)
         at = await after(hub, session, CallResult, 1)
@@ -116,7 +116,7 @@ class TestBranch:
         ]
         assert fold(await hub.recorded(branch)) == await hub.session(branch)
 
-    async def test_of_a_branch(self, hub: Hub, shop: Shop) -> None:
+    async def test_branch_can_be_branched_and_resumed(self, hub: Hub, shop: Shop) -> None:
         """A branch can be branched and resumed like any session."""
         session = await worked(hub, shop)
         at = await after(hub, session, CallResult, 1)
@@ -133,7 +133,7 @@ class TestBranch:
         assert (await hub.session(branch)).kind == "branch"
         assert fold(await hub.recorded(branch)) == await hub.session(branch)
 
-    async def test_switches(self, hub: Hub, shop: Shop) -> None:
+    async def test_active_nets_and_mode_are_those_of_the_event(self, hub: Hub, shop: Shop) -> None:
         """Active nets and mode are those of the event, not the latest."""
         session = await hub.open_session(bot(shop), SessionConfig(NETS, mode="shadow"))
         await hub.toggle_net(session, "limit-deploy-2", False, by="maria", reason="a test")
@@ -145,7 +145,7 @@ class TestBranch:
         assert (later.active, later.mode) == (["require-test-before-deploy"], "shadow")
         assert (await hub.session(session)).mode == "enforce"
 
-    async def test_nets_must_fit(self, hub: Hub, shop: Shop) -> None:
+    async def test_differing_nets_are_refused(self, hub: Hub, shop: Shop) -> None:
         """Nets that differ from the record's are refused unless nets="changed" is given."""
         session = await worked(hub, shop)
         at = await after(hub, session, CallResult, 0)
@@ -164,7 +164,7 @@ class TestBranch:
 
 
 class TestPoints:
-    async def test_open_call(self, hub: Hub, shop: Shop) -> None:
+    async def test_open_call_cannot_be_branched(self, hub: Hub, shop: Shop) -> None:
         """If a call has no result, the error names the call and the nearest possible events."""
         session = await worked(hub, shop)
         events = await hub.recorded(session)
@@ -181,7 +181,7 @@ class TestPoints:
                 f"{proposed.seq - 1} and {answered}."
             )
 
-    async def test_waiting_call(self, hub: Hub, shop: Shop) -> None:
+    async def test_earlier_events_can_be_branched_during_a_request(self, hub: Hub, shop: Shop) -> None:
         """During a request, earlier events can be branched; the request stays with its session."""
         events = hub.subscribe()
         session = await start(hub, shop, C(test={}), C(deploy={}), T("done"))
@@ -194,7 +194,7 @@ class TestPoints:
         assert (await hub.session(branch)).nets["require-test-before-deploy"].marking["gate"] == 1
 
     @pytest.mark.parametrize("at", [-1, 0, 10_000])
-    async def test_no_such_event(self, hub: Hub, shop: Shop, at: int) -> None:
+    async def test_invalid_event_number_names_the_range(self, hub: Hub, shop: Shop, at: int) -> None:
         """For an invalid event number, the error names the range."""
         session = await hub.open_session(bot(shop), SessionConfig({}))
         with pytest.raises(BranchError, match=f"has events 1 to 1, not {at}") as caught:
@@ -203,7 +203,7 @@ class TestPoints:
 
 
 class TestWords:
-    def test_origin(self) -> None:
+    def test_origin_is_in_headline_changes_and_transcript(self) -> None:
         """The origin of a branch is in its headline, changes and transcript."""
         net = limit("deploy", 2)
         spent = {net.name: {"idle": 0, "ready": 1, "budget": 1}}
@@ -222,7 +222,7 @@ class TestWords:
     @pytest.mark.parametrize(
         "markings", [{"limit-deploy-2": {"ready": 1}}, {"other": {}}], ids=["places", "net"]
     )
-    def test_marking_that_does_not_fit(self, markings: dict[str, dict[str, int]]) -> None:
+    def test_invalid_marking_cannot_be_folded(self, markings: dict[str, dict[str, int]]) -> None:
         """A marking with other places or of an unknown net cannot be folded."""
         body = opening(limit("deploy", 2), markings=markings)
         assert isinstance(body, SessionOpened)

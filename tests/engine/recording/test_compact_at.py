@@ -45,7 +45,7 @@ class TestByItself:
         assert prompt_of(said)[:-1] == list(model.requests[-1].messages)
         assert fold(await hub.recorded(session)) == await hub.session(session)
 
-    async def test_a_failure_is_said(self, hub: Hub) -> None:
+    async def test_failure_is_in_the_transcript(self, hub: Hub) -> None:
         """Section 9: the transcript reports why compaction failed, and the session continues."""
         session, model = await talked(hub, ERR("overloaded"), T("a4"))
         state = await hub.session(session)

@@ -43,7 +43,7 @@ async def asks(hub: Hub, session: str, call_id: str, *, grant: GrantTerms | None
 
 class TestClockSetBack:
     @pytest.mark.parametrize("asked_after", [True, False])
-    async def test_after_a_restart(self, tmp_path: Path, asked_after: bool) -> None:
+    async def test_expired_grant_does_not_revive(self, tmp_path: Path, asked_after: bool) -> None:
         """A grant of a minute does not revive once the record has passed its minute."""
         clock = Clock(NOON)
         hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
@@ -64,7 +64,7 @@ class TestClockSetBack:
             await hub.close_session(session, by="jo")
             await hub.close()
 
-    async def test_while_it_holds(self, tmp_path: Path) -> None:
+    async def test_clock_set_back_does_not_extend_a_grant(self, tmp_path: Path) -> None:
         """A grant continues after a restart; a clock that was set back does not extend it."""
         clock = Clock(NOON)
         hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
@@ -84,7 +84,7 @@ class TestClockSetBack:
 
 
 class TestLatestTime:
-    def test_events_and_their_clocks(self) -> None:
+    def test_is_the_later_of_event_and_decision_clock(self) -> None:
         """The latest time is the later of an event's time and the clock of its decision."""
 
         def event(seq: int, at: datetime, clock: float | None = None) -> JournalEvent:
@@ -106,7 +106,7 @@ class TestLatestTime:
         assert latest_time([event(1, NOON, noon + 5), event(2, NOON)]) == noon + 5
         assert latest_time([event(1, NOON, noon - 5)]) == noon
 
-    def test_time_begins_there(self) -> None:
+    def test_timekeeper_returns_no_earlier_time(self) -> None:
         """A timekeeper returns no time before the one it begins at."""
         times = iter([10.0, 30.0, 20.0])
         keeper = Timekeeper(lambda: next(times))
@@ -118,7 +118,7 @@ class TestLatestTime:
 
 
 class TestAnotherAgent:
-    async def test_of_another_name(self, tmp_path: Path) -> None:
+    async def test_other_agent_name_loses_grants(self, tmp_path: Path) -> None:
         """G-74: an agent of another name that resumes a session does not keep its grants."""
         hub = Hub(Journal.open(tmp_path / "hub.db"))
         session = await opened(hub, ASK)
@@ -132,7 +132,7 @@ class TestAnotherAgent:
         await check_fold(hub)
         await hub.close()
 
-    async def test_of_the_same_name(self, tmp_path: Path) -> None:
+    async def test_same_agent_name_keeps_grants(self, tmp_path: Path) -> None:
         """G-63: an agent of the same name keeps the grants, even with another model or tools."""
         hub = Hub(Journal.open(tmp_path / "hub.db"))
         session = await opened(hub, ASK)
