@@ -18,7 +18,7 @@ from tests.engine.history.support.recording import opening
 pytestmark = pytest.mark.sqlite("backups of a file")
 
 
-def said(text: str) -> MessageAdded:
+def message(text: str) -> MessageAdded:
     return MessageAdded(role="user", text=text)
 
 
@@ -27,11 +27,11 @@ class TestBackup:
         """A backup has all events up to one moment, and a restored backup continues its chain."""
         wrote, stop = threading.Event(), threading.Event()
         with Journal.open(tmp_path / "a.db") as journal:
-            journal.write("s", opening(), said("first"))
+            journal.write("s", opening(), message("first"))
 
             def write() -> None:
                 while not stop.is_set():
-                    journal.write("s", said("more"))
+                    journal.write("s", message("more"))
                     wrote.set()
 
             writer = threading.Thread(target=write)
@@ -44,7 +44,7 @@ class TestBackup:
                 writer.join()
         assert 3 <= found[0].events <= found[1].events <= found[2].events
         with Journal.open(tmp_path / "b1.db") as restored:
-            restored.write("s", said("after the restore"))
+            restored.write("s", message("after the restore"))
         [check] = verify_journal(tmp_path / "b1.db")
         assert check.fault is None
         assert check.events == found[1].events + 1
@@ -86,7 +86,7 @@ class TestBackup:
         from tests.engine.history.support.keeping import tamper
 
         with Journal.open(tmp_path / "a.db") as journal:
-            journal.write("s", opening(), said("first"))
+            journal.write("s", opening(), message("first"))
         tamper(tmp_path / "a.db", "UPDATE event SET body = replace(body, 'first', 'other')")
         with pytest.raises(JournalError, match="is not intact"):
             back_up(tmp_path / "a.db", tmp_path / "b.db")

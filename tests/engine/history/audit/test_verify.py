@@ -48,7 +48,7 @@ def tamper(path: Path, *statements: str) -> None:
         connection.commit()
 
 
-def found(path: Path) -> dict[str, ChainCheck]:
+def checks_by_session(path: Path) -> dict[str, ChainCheck]:
     return {check.session: check for check in verify_journal(path)}
 
 
@@ -75,7 +75,7 @@ def move(session: str, order: list[int]) -> list[str]:
 class TestWhole:
     def test_untouched_journal_verifies(self, database: Path) -> None:
         """An untouched journal verifies, and its heads are the last hashes."""
-        checks = found(database)
+        checks = checks_by_session(database)
         assert {s: (c.events, c.masked, c.fault) for s, c in checks.items()} == {
             "s1": (EVENTS, 0, None),
             "s2": (EVENTS, 0, None),
@@ -89,7 +89,7 @@ class TestWhole:
         """A later process continues the chain where the earlier one ended."""
         with Journal.open(database) as journal:
             journal.write("s1", SessionStatus(status="running"), SessionStatus(status="done"))
-        checks = found(database)
+        checks = checks_by_session(database)
         assert [(c.events, c.fault) for c in checks.values()] == [(EVENTS + 2, None), (EVENTS, None)]
 
     @pytest.mark.sqlite("its file is moved away")
@@ -102,7 +102,7 @@ class TestWhole:
                 journal.write("s1", said(10))
             moved.rename(database)
             journal.write("s1", said(10))
-        assert found(database)["s1"].fault is None
+        assert checks_by_session(database)["s1"].fault is None
 
     def test_equal_events_have_different_hashes(self, database: Path) -> None:
         """Equal contents have different hashes, because each content has its own salt."""
@@ -119,7 +119,7 @@ class TestWhole:
         before = list(verify_journal(path))
         Journal.open(path).close()
         assert list(verify_journal(path)) == before
-        checks = found(path)
+        checks = checks_by_session(path)
         assert len(checks) == 3
         assert all(c.fault is None and c.events for c in checks.values())
         assert check_file(path).missing == 0
@@ -160,7 +160,7 @@ class TestTampering:
     def test_changed_event_is_named(self, database: Path, change: str) -> None:
         """A changed event is named, and only its own session has a fault."""
         tamper(database, f"UPDATE event SET {change} WHERE session = 's1' AND seq = 5")
-        checks = found(database)
+        checks = checks_by_session(database)
         fault = checks["s1"].fault
         assert fault is not None
         assert (fault.seq, fault.kind) == (5, "changed")
@@ -177,7 +177,7 @@ class TestTampering:
             database,
             "UPDATE event SET body = replace(body, '67890', '67891') WHERE session = 's1' AND seq = 10",
         )
-        fault = found(database)["s1"].fault
+        fault = checks_by_session(database)["s1"].fault
         assert fault is not None
         assert (fault.seq, fault.kind) == (10, "changed")
 
@@ -190,7 +190,7 @@ class TestTampering:
                 text = json.dumps(value, indent=2, ensure_ascii=True)
                 connection.execute("UPDATE event SET body = ? WHERE cursor = ?", (text, cursor))
             connection.commit()
-        assert all(c.fault is None for c in found(database).values())
+        assert all(c.fault is None for c in checks_by_session(database).values())
 
     @pytest.mark.parametrize(
         ("statements", "seq", "kind", "message"),
@@ -258,7 +258,7 @@ class TestTampering:
     ) -> None:
         """Removed, inserted and moved events are reported with kind and number."""
         tamper(database, *statements)
-        checks = found(database)
+        checks = checks_by_session(database)
         fault = checks["s1"].fault
         assert fault is not None
         assert (fault.seq, fault.kind, fault.message) == (seq, kind, message)
@@ -271,7 +271,7 @@ class TestTampering:
             "UPDATE event SET (body, salt, hash, at) = (SELECT body, salt, hash, at FROM event AS other "
             "WHERE other.session = 's2' AND other.seq = 5) WHERE session = 's1' AND seq = 5",
         )
-        fault = found(database)["s1"].fault
+        fault = checks_by_session(database)["s1"].fault
         assert fault is not None
         assert (fault.seq, fault.kind) == (5, "changed")
 
@@ -284,7 +284,7 @@ class TestTampering:
             "UPDATE event SET cursor = (SELECT cursor FROM event WHERE session = 's2' AND seq = 2) "
             "- 1000 WHERE cursor = -1",
         )
-        checks = found(database)
+        checks = checks_by_session(database)
         fault = checks["s1"].fault
         assert fault is not None
         assert (fault.seq, fault.kind) == (5, "reordered")

@@ -67,7 +67,7 @@ class TestCompiled:
         Journal.open(tmp_path / "j.db").close()
         with closing(sqlite3.connect(tmp_path / "j.db")) as connection:
             connection.create_function("unclear_in", 1, bool)
-            statement = whole(SQL[name])
+            statement = filled_in(SQL[name])
             values = (None,) * statement.count("?")
             connection.execute(f"EXPLAIN {statement}", values)
 
@@ -80,7 +80,7 @@ class TestCompiled:
             listed = {n: f"SELECT cursor FROM decision WHERE {each}" for n, each in CONDITIONS.items()}
             for name, statement in (SQL | listed).items():
                 numbers = count(1)
-                text = re.sub("%s", lambda _, n=numbers: f"${next(n)}", translated(whole(statement)))
+                text = re.sub("%s", lambda _, n=numbers: f"${next(n)}", translated(filled_in(statement)))
                 try:
                     connection.raw.execute(f"PREPARE each AS {text.replace('%%', '%')}".encode())
                     connection.raw.execute("DEALLOCATE each")
@@ -89,6 +89,6 @@ class TestCompiled:
         assert faults == {}
 
 
-def whole(statement: str) -> str:
+def filled_in(statement: str) -> str:
     """Return a statement with its placeholders filled in."""
     return statement.format(where="TRUE", types="'message'", values="?")

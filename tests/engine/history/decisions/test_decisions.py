@@ -60,7 +60,9 @@ def lines(large: Path) -> list[DecisionLine]:
         return [DecisionLine(*row) for row in rows]
 
 
-def found(reader: DecisionReader, wanted: DecisionFilter, *, seconds: float = 0.05) -> list[DecisionPage]:
+def all_pages(
+    reader: DecisionReader, wanted: DecisionFilter, *, seconds: float = 0.05
+) -> list[DecisionPage]:
     """Return all pages, scan by scan."""
     parts: list[DecisionPage] = []
     scan = reader.scan(wanted, seconds=seconds)
@@ -73,14 +75,14 @@ def found(reader: DecisionReader, wanted: DecisionFilter, *, seconds: float = 0.
 
 def listed(reader: DecisionReader, wanted: DecisionFilter) -> list[Decision]:
     """Return all matching decisions, page by page."""
-    return [decision for part in found(reader, wanted) for decision in reader.read(wanted, part)]
+    return [decision for part in all_pages(reader, wanted) for decision in reader.read(wanted, part)]
 
 
 def filtered(text: str) -> DecisionFilter:
     return parse_filter(text, now=NOW, zone=UTC)
 
 
-def ago(hours: float) -> int:
+def millis_ago(hours: float) -> int:
     return int((NOW - timedelta(hours=hours)).timestamp() * 1000)
 
 
@@ -102,8 +104,8 @@ CASES: dict[str, Callable[[DecisionLine], bool]] = {
     "session:agent-3-00": lambda d: d.session.startswith("agent-3-00"),
     "agent:agent-19": lambda d: d.agent == "agent-19",
     "result:failed": lambda d: d.result == "failed",
-    "since:5h": lambda d: d.at >= ago(5),
-    "since:5h until:3h": lambda d: ago(5) <= d.at < ago(3),
+    "since:5h": lambda d: d.at >= millis_ago(5),
+    "since:5h until:3h": lambda d: millis_ago(5) <= d.at < millis_ago(3),
     "shop-77": lambda d: "shop-77" in d.input,
     "STEP tool:rm verdict:block": lambda d: d.tool == "rm" and d.verdict == "block",
     "100% _": lambda d: False,
@@ -225,7 +227,7 @@ class TestParts:
     def test_pages_are_small_and_complete(self, large: Path) -> None:
         """No page exceeds `PAGE_SIZE`, and each page returns as many decisions as it announces."""
         reader = DecisionReader(large)
-        parts = found(reader, EVERYTHING, seconds=60)
+        parts = all_pages(reader, EVERYTHING, seconds=60)
         assert sum(part.count for part in parts) == ROWS
         assert max(part.count for part in parts) == PAGE_SIZE
         for part in (parts[0], parts[len(parts) // 2], parts[-1]):
@@ -237,8 +239,8 @@ class TestParts:
         first = reader.scan(EVERYTHING, seconds=0)
         assert first.next is not None
         assert first.looked < ROWS // 10
-        slow = found(reader, filtered("shop-77"), seconds=0)
-        quick = found(reader, filtered("shop-77"), seconds=60)
+        slow = all_pages(reader, filtered("shop-77"), seconds=0)
+        quick = all_pages(reader, filtered("shop-77"), seconds=60)
         assert sum(p.count for p in slow) == sum(p.count for p in quick)
 
     def test_scan_to_a_border_includes_newer_decisions(self, tmp_path: Path) -> None:
@@ -249,7 +251,7 @@ class TestParts:
             journal.write("s1", opened("bot"))
             journal.write("s1", *(call(f"c{n}", "bash", f"echo {n}") for n in range(500)))
             reader = DecisionReader(path)
-            before = found(reader, EVERYTHING)
+            before = all_pages(reader, EVERYTHING)
             journal.write("s1", call("new", "bash", "echo new"))
             again = reader.scan(EVERYTHING, bottom=before[0].bottom)
             assert sum(p.count for p in again.parts) == before[0].count + 1
@@ -323,7 +325,7 @@ class TestCounts:
     ) -> None:
         """The sums equal those of the lines, in total and in each time step."""
         wanted = filtered("since:20h shop-1")
-        mine = [line for line in lines if line.at >= ago(20) and "shop-1" in line.input]
+        mine = [line for line in lines if line.at >= millis_ago(20) and "shop-1" in line.input]
         counts = count_decisions(large, wanted, by="rule" if by == "rule" else "tool", steps=10)
         assert counts.total.count == len(mine) == sum(counts.total.course)
         names = {line.net if by == "rule" else line.tool for line in mine}
@@ -375,7 +377,7 @@ class TestShadow:
         assert 0 < shadow_summary(large, filtered("tool:rm")).calls == len(shadow)
         assert shadow_summary(large, filtered("verdict:block")).sessions == ()
         some = shadow_summary(large, filtered("since:10h session:agent-0-0000"))
-        own = [d for d in lines if d.session == "agent-0-0000" and d.at >= ago(10)]
+        own = [d for d in lines if d.session == "agent-0-0000" and d.at >= millis_ago(10)]
         assert [s.session for s in some.sessions] == ["agent-0-0000"]
         assert some.calls == len(own)
         assert total(some.blocked).calls == sum(d.verdict == "would-block" for d in own)

@@ -130,11 +130,11 @@ class TestErrors:
     @given(st.text(max_size=60))
     def test_any_input_gives_filter_or_filter_error(self, text: str) -> None:
         """Any input gives a filter or a `FilterError` with a column within the line."""
-        error = said(text)
+        error = error_of(text)
         assert error is None or 1 <= error.column <= len(text) + 1
 
 
-def said(text: str) -> FilterError | None:
+def error_of(text: str) -> FilterError | None:
     """Return the error of a filter line, if any."""
     try:
         parsed(text)

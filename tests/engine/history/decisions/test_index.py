@@ -62,14 +62,14 @@ def stored(path: Path) -> list[DecisionLine]:
     return [DecisionLine(*row) for row in rows]
 
 
-def made(path: Path) -> list[DecisionLine]:
+def lines_from_events(path: Path) -> list[DecisionLine]:
     """Return the lines that follow from the events in a journal."""
     reader = open_reader(path)
     lines = [line for s in reader.sessions(None) for line in decisions_of(reader.events(s.id))]
     return sorted(lines, key=lambda line: (line.session, line.cursor))
 
 
-def one(*bodies: EventBody, **fields: object) -> DecisionLine:
+def only_line(*bodies: EventBody, **fields: object) -> DecisionLine:
     """Return the only line of a session with these events."""
     (line,) = decisions_of(recorded(opening(NET, **fields), *bodies))
     return line
@@ -167,7 +167,7 @@ class TestLaw:
                 journal.close()
                 journal = Journal.open(path)
         journal.close()
-        lines = made(path)
+        lines = lines_from_events(path)
         assert stored(path) == lines
         with closing(raw_database(path)) as connection:
             connection.execute("UPDATE decision SET verdict = 'allow', result = NULL")
@@ -196,11 +196,11 @@ class TestVerdicts:
         self, fields: dict[str, object], verdict: str
     ) -> None:
         """G-26: the verdict is a decision in enforce mode and a would-be decision in shadow mode."""
-        assert one(decided("c1", "test", **fields)).verdict == verdict
+        assert only_line(decided("c1", "test", **fields)).verdict == verdict
 
     def test_denied_block_names_approver_and_rule(self) -> None:
         """A block after a denial is listed as `denied`, with the approver and the rule that asked."""
-        line = one(
+        line = only_line(
             request("ap", "c1", "deploy"),
             answer("ap", "c1", approved=False),
             decided("c1", "deploy", outcome="block", net="approve-before-deploy", rule=RULE),
@@ -209,7 +209,7 @@ class TestVerdicts:
 
     def test_approval_names_the_requesting_net(self) -> None:
         """The line has net and rule of the request, because the decision itself names no net."""
-        line = one(
+        line = only_line(
             request("ap", "c1", "deploy"),
             answer("ap", "c1"),
             decided("c1", "deploy", approved_by=("maria",)),
@@ -231,7 +231,9 @@ class TestVerdicts:
 
     def test_allowed_call_names_first_net_that_fired(self) -> None:
         """An allowed call's line has the first net that fired."""
-        assert one(decided("c1", "test", step(NET, "do-test", "test", deferred=True))).net == NET.name
+        assert (
+            only_line(decided("c1", "test", step(NET, "do-test", "test", deferred=True))).net == NET.name
+        )
 
 
 class TestResults:
@@ -241,7 +243,7 @@ class TestResults:
     )
     def test_result_is_set_on_the_allowing_decision(self, fields: dict[str, object], ended: str) -> None:
         """The result of a call is set on the decision that allowed it."""
-        assert one(decided("c1", "test"), result("c1", "test", **fields)).result == ended
+        assert only_line(decided("c1", "test"), result("c1", "test", **fields)).result == ended
 
     def test_blocked_call_has_no_result(self) -> None:
         """A blocked call has no result, even if its id is that of a call that ran."""
@@ -257,7 +259,7 @@ class TestResults:
 
     def test_result_naming_another_tool_is_not_set(self) -> None:
         """G-53: a result that names another tool is not set on the call."""
-        assert one(decided("c1", "test"), result("c1", "test", anomaly="rm")).result is None
+        assert only_line(decided("c1", "test"), result("c1", "test", anomaly="rm")).result is None
 
 
 class TestSubagents:
@@ -311,7 +313,7 @@ class TestRecorded:
         Journal.open(path).close()
         lines = stored(path)
         assert lines
-        assert lines == made(path)
+        assert lines == lines_from_events(path)
 
 
 class TestRemoval:

@@ -48,7 +48,7 @@ LOST = "acknowledged and lost by the database: seen  (by maria)"
 NOTICED = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-def lost(acknowledged: int, *, kept: int) -> LossAccepted:
+def accepted_loss(acknowledged: int, *, kept: int) -> LossAccepted:
     return LossAccepted(
         by="maria",
         reason="seen",
@@ -211,11 +211,11 @@ class TestHeadline:
             (ModeChanged(mode="shadow", by="maria"), "shadow  (by maria)"),
             (LimitRaised(max_cost=5, by="maria"), "to $5.00  (by maria)"),
             (
-                lost(7, kept=4),
+                accepted_loss(7, kept=4),
                 f"events 5 to 7 were {LOST}",
             ),
-            (lost(5, kept=4), f"event 5 was {LOST}"),
-            (lost(5, kept=6), f"event 5 was {LOST}"),
+            (accepted_loss(5, kept=4), f"event 5 was {LOST}"),
+            (accepted_loss(5, kept=6), f"event 5 was {LOST}"),
             (FlowStepped(step=0, live=("A",), output={}), "begins  A"),
             (FlowStepped(step=2, node="A", live=("B", "C"), output={}), "A  B, C"),
             (FlowStepped(step=2, node="A", live=("A",), waits="c", output={}), "A  A  waits for call c"),

@@ -79,7 +79,7 @@ def replayed(events: list[JournalEvent]) -> Replay:
     return Replay(MaskedEvents(LazyEvents(rows_of(events), FILE), Redaction()), at=0)
 
 
-def agree(replay: Replay, full: SessionState) -> None:
+def check_replay_equals(replay: Replay, full: SessionState) -> None:
     """Check that a replay shows `full` without the start of its transcript and calls settled there."""
     state = replay.state
     without = {"transcript": [], "calls": {}}
@@ -169,7 +169,7 @@ BODIES = st.one_of(
 )
 
 
-def whole_call(call_id: str, step: StepRecord | None, text: str | None) -> tuple[EventBody, ...]:
+def complete_call(call_id: str, step: StepRecord | None, text: str | None) -> tuple[EventBody, ...]:
     """Return a complete call; its step fires at once or with the result."""
     steps = () if step is None else (step,)
     return (
@@ -193,7 +193,7 @@ def cut_short(call_id: str, *, runs: bool) -> tuple[EventBody, ...]:
     return asks((call_id, "test")), *run, SessionStatus(status="done")
 
 
-def goes_on(call_id: str) -> tuple[EventBody, ...]:
+def resumption_continuing(call_id: str) -> tuple[EventBody, ...]:
     """Return a resumption of the session that continues a call."""
     ids = (call_id,)
     active = tuple(net.name for net in NETS)
@@ -206,18 +206,18 @@ def ordered(call_id: str) -> tuple[EventBody, ...]:
     return (decided(call_id, "test", via="child-1"),)
 
 
-def late(call_id: str) -> tuple[EventBody, ...]:
+def late_message(call_id: str) -> tuple[EventBody, ...]:
     """Return a late tool message about a call."""
     return (MessageAdded(role="tool", call_id=call_id, text="said late"),)
 
 
 ODD = st.one_of(
-    *(st.builds(make, IDS) for make in (refused, goes_on, ordered, late)),
+    *(st.builds(make, IDS) for make in (refused, resumption_continuing, ordered, late_message)),
     st.builds(cut_short, IDS, runs=st.booleans()),
     BODIES.map(lambda body: (body,)),
 )
 USUAL = st.builds(
-    whole_call,
+    complete_call,
     st.sampled_from(("u1", "u2", "u3", "c1")),
     st.sampled_from((None, *STEPS)),
     st.sampled_from((None, None, None, "late words")),
@@ -261,7 +261,7 @@ class TestLaw:
                 for by in (0, -1, 1, 1):
                     replay.step(by)
                     at = replay.position
-                    agree(replay, fold(shown[:at]) if at else new_state("s1"))
+                    check_replay_equals(replay, fold(shown[:at]) if at else new_state("s1"))
 
     @settings(max_examples=examples(60), deadline=None)
     @given(MOVES, st.lists(st.integers(0, 60), max_size=6))
@@ -275,7 +275,7 @@ class TestLaw:
             for place in (*places, len(events)):
                 replay.goto(place)
                 at = replay.position
-                agree(replay, fold(shown[:at]) if at else new_state("s1"))
+                check_replay_equals(replay, fold(shown[:at]) if at else new_state("s1"))
 
 
 def usual(number: int) -> tuple[EventBody, ...]:
@@ -284,7 +284,7 @@ def usual(number: int) -> tuple[EventBody, ...]:
     return asks((call_id, "test")), decided(call_id, "test"), result(call_id, "test")
 
 
-def long(*between: EventBody, calls: int = 400) -> list[JournalEvent]:
+def long_session(*between: EventBody, calls: int = 400) -> list[JournalEvent]:
     """Return a session with so many calls and `between` in the middle."""
     half = [body for n in range(calls // 2) for body in usual(n)]
     rest = [body for n in range(calls // 2, calls) for body in usual(n)]
@@ -296,7 +296,7 @@ class TestOutline:
 
     def test_typical_calls_are_outlined_without_parsing(self) -> None:
         """A session of typical calls is outlined from its rows, and hardly any event is parsed."""
-        events = LazyEvents(rows_of(long()), FILE)
+        events = LazyEvents(rows_of(long_session()), FILE)
         replay = Replay(events, at=0)
         assert replay.whole
         assert sum(read is not None for read in events._cache) <= 1 + len(events) // outlining.GAP
@@ -315,12 +315,12 @@ class TestOutline:
         assert replay.goto(len(events) - 1).calls["slow"].status == "running"
         assert replay.earlier > 0
         assert replay.goto(len(events)).calls["slow"].status == "done"
-        agree(replay, fold(events))
+        check_replay_equals(replay, fold(events))
 
     def test_checkpoint_content_is_masked(self) -> None:
         """The content in later checkpoints is masked."""
         waits = request("a1", "c-asked", "deploy").model_copy(update={"input": {"token": "s3cr3t-v4lue"}})
-        events = long(asks(("c-asked", "deploy")), waits)
+        events = long_session(asks(("c-asked", "deploy")), waits)
         replay = replayed(events)
         state = replay.goto(len(events))
         assert (replay.earlier > 0, state.approvals["a1"].input) == (
@@ -335,7 +335,10 @@ class TestOutline:
             decided("c-b", "rm", outcome="block"),
             MessageAdded(role="tool", call_id="c-b", text="blocked"),
         )
-        events = [*long(*blocked), *recorded(MessageAdded(role="tool", call_id="c-b", text="again"))]
+        events = [
+            *long_session(*blocked),
+            *recorded(MessageAdded(role="tool", call_id="c-b", text="again")),
+        ]
         events[-1] = events[-1].model_copy(update={"seq": len(events), "cursor": len(events)})
         replay = Replay(LazyEvents(rows_of(events), FILE), at=0)
         assert not replay.whole
@@ -347,18 +350,18 @@ class TestOutline:
     @pytest.mark.parametrize("runs", [True, False])
     def test_interrupted_call_is_kept_for_resumption(self, runs: bool) -> None:
         """An interrupted call is kept in later states, because a resumption can continue it."""
-        resumed = (*goes_on("c-cut"), *goes_on("nobody's"))
+        resumed = (*resumption_continuing("c-cut"), *resumption_continuing("nobody's"))
         middle = [body for n in range(400) for body in usual(n)]
         events = recorded(opening(*NETS), *cut_short("c-cut", runs=runs), *middle, *resumed)
         replay = Replay(LazyEvents(rows_of(events), FILE), at=0)
         state = replay.goto(len(events))
         assert (replay.whole, replay.earlier > 0) == (True, True)
         assert state.calls["c-cut"].status == ("running" if runs else "proposed")
-        agree(replay, fold(events))
+        check_replay_equals(replay, fold(events))
 
     def test_impossible_event_is_reported_when_reached(self) -> None:
         """Moments before an impossible event are found; at later ones the fold reports the fault."""
-        events = long()
+        events = long_session()
         events[900] = events[900].model_copy(update={"seq": 7})
         replay = Replay(LazyEvents(rows_of(events), FILE), at=0)
         assert not replay.whole
@@ -368,7 +371,7 @@ class TestOutline:
 
     def test_unreadable_event_is_reported_when_reached(self) -> None:
         """An unreadable event is reported as a fault of this journal when it is reached."""
-        rows = rows_of(long())
+        rows = rows_of(long_session())
         rows[900] = (*rows[900][:5], "{}")
         replay = Replay(LazyEvents(rows, FILE), at=0)
         assert not replay.whole
@@ -394,7 +397,9 @@ class TestRecorded:
     @pytest.mark.parametrize("call_id", ["call-7", "call-1", 'ö"7', "call 7"])
     def test_search_finds_all_events_about_a_call(self, call_id: str) -> None:
         """The search finds all events about a call, whatever its id, and all openings and resumptions."""
-        events = long(*[e.body for e in recorded(*goes_on("x"), asks((call_id, "test")))], calls=20)
+        events = long_session(
+            *[e.body for e in recorded(*resumption_continuing("x"), asks((call_id, "test")))], calls=20
+        )
         lazy = LazyEvents(rows_of(events), FILE)
         found = {events[n].seq for n in MaskedEvents(lazy, Redaction()).bearing_on(call_id)}
         about = {e.seq for e in events if call_of(e) == call_id or "session." in e.body.type}
@@ -403,7 +408,7 @@ class TestRecorded:
 
     def test_only_events_containing_the_id_are_parsed(self) -> None:
         """In a long session only events that contain the id are parsed."""
-        assert len(list(LazyEvents(rows_of(long()), FILE).bearing_on("call-777"))) <= 4
+        assert len(list(LazyEvents(rows_of(long_session()), FILE).bearing_on("call-777"))) <= 4
 
     def test_escaped_id_is_found(self) -> None:
         """An id that was written with JSON escapes is found."""

@@ -191,14 +191,14 @@ def journal(tmp_path: Path) -> Path:
     return path
 
 
-def found(path: Path, text: str) -> list[Decision]:
+def found_lines(path: Path, text: str) -> list[Decision]:
     """Return the lines that a filter finds, oldest first."""
     reader, wanted = DecisionReader(path), parse_filter(text, now=NOON)
     parts = reader.scan(wanted).parts
     return [line for part in reversed(parts) for line in reversed(reader.read(wanted, part))]
 
 
-def short(lines: Iterable[Decision]) -> str:
+def ids_and_kinds(lines: Iterable[Decision]) -> str:
     """Return the ids of calls and the kinds of changes."""
     return " ".join(line.call_id if line.kind == "call" else line.kind for line in lines)
 
@@ -226,7 +226,7 @@ class TestFilter:
     )
     def test_kinds_and_operators_match_by_name(self, journal: Path, text: str, expected: str) -> None:
         """Kinds match by name; operators match by full name first, ignoring case."""
-        assert short(found(journal, text)) == expected
+        assert ids_and_kinds(found_lines(journal, text)) == expected
 
     def test_unknown_kind_is_an_error(self) -> None:
         """An unknown kind is an error that lists the known ones."""
@@ -255,24 +255,26 @@ class TestJournal:
     )
     def test_missing_change_is_detected_and_restored(self, journal: Path, change: str) -> None:
         """A change that is missing from the list is detected and restored from the events."""
-        lines = found(journal, "")
+        lines = found_lines(journal, "")
         with closing(raw_database(journal)) as connection:
             connection.execute(change)
             connection.commit()
         assert list(index_mismatches(journal)) == ["s1"]
         assert rebuild(journal).decisions
-        assert found(journal, "") == lines
+        assert found_lines(journal, "") == lines
 
     def test_exported_session_includes_its_changes(self, journal: Path, tmp_path: Path) -> None:
         """An exported session includes its changes."""
         file, other = tmp_path / "s1.jsonl", tmp_path / "other.db"
         file.write_text("\n".join(as_jsonl("s1", linked_events(journal, "s1"), None)))
         import_session(read_export(file), other, other.with_suffix(".pem"))
-        assert [line.input for line in found(other, "")] == [line.input for line in found(journal, "")]
+        assert [line.input for line in found_lines(other, "")] == [
+            line.input for line in found_lines(journal, "")
+        ]
         assert list(index_mismatches(other)) == []
 
     def test_csv_has_kind_operator_and_note(self, journal: Path) -> None:
         """The CSV has kind, operator and the `off` note of each decision and change."""
         rows = list(csv.DictReader(as_csv(linked_events(journal, "s1"), None)))
         said = [(row["kind"], row["by"], row["off"]) for row in rows if row["kind"]]
-        assert said == [(line.kind, line.by or "", line.off or "") for line in found(journal, "")]
+        assert said == [(line.kind, line.by or "", line.off or "") for line in found_lines(journal, "")]

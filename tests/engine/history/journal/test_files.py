@@ -247,7 +247,7 @@ class TestVersions:
         """Tables of a new journal equal those of the migrations, including indexes and order."""
         at_once = tmp_path / "at_once.db"
         Journal.open(at_once).close()
-        assert made(at_once) == made(migrated)
+        assert journal_content(at_once) == journal_content(migrated)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("new", [False, True])
@@ -265,7 +265,7 @@ class TestVersions:
         assert done.stdout == "set()\n"
 
 
-def made(path: Path) -> list[tuple[object, ...]]:
+def journal_content(path: Path) -> list[tuple[object, ...]]:
     """Return all content of a journal but its sessions, with spaces in statements normalized.
 
     Older compatible revisions are left out, because they are recorded only after a migration.

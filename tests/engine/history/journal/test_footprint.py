@@ -160,14 +160,14 @@ class TestDisturbed:
         """A change to the log while the file is being checked fails that commit."""
         log = wal(tmp_path / "journal.db")
 
-        def meanwhile(path: Path) -> sqlite3.Connection:
+        def connect_after_append(path: Path) -> sqlite3.Connection:
             connection = connect_readonly(path)
             append(log)
             return connection
 
         with checkpointed(tmp_path / "journal.db") as journal:
             journal.write("s1", HELLO)
-            monkeypatch.setattr(footprint, "connect_readonly", meanwhile)
+            monkeypatch.setattr(footprint, "connect_readonly", connect_after_append)
             touch(log)
             with pytest.raises(JournalError, match="write-ahead log was changed"):
                 journal.write("s1", HELLO)

@@ -96,10 +96,10 @@ class TestOrder:
         """A thread without an event loop and another event loop can write at the same time."""
         plain = threading.Thread(target=lambda: journal.write("s1", HELLO))
 
-        async def elsewhere() -> None:
+        async def append_in_other_loop() -> None:
             await journal.append("s1", HELLO)
 
-        looping = threading.Thread(target=lambda: asyncio.run(elsewhere()))
+        looping = threading.Thread(target=lambda: asyncio.run(append_in_other_loop()))
         for thread in (plain, looping):
             thread.start()
         await journal.append("s1", HELLO)

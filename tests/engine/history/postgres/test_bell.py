@@ -101,12 +101,12 @@ class TestKilledListener:
 
         listener = Heard(postgresql)
 
-        def rings() -> bool:
+        def is_ring_heard() -> bool:
             listener.rung.clear()
             heard.bell.ring()
             return listener.rung.wait(0.5)
 
-        wait_for(rings)
+        wait_for(is_ring_heard)
         listener.bell.close()
         assert not {*rows(postgresql, PROCESS, (name,))} & {*before}
 

@@ -39,7 +39,7 @@ def steps(postgresql: PostgresLocation) -> Iterator[tuple[Step, Step]]:
     second.close()
 
 
-def kept(found: list[tuple[object, ...]]) -> list[object]:
+def kept_sessions(found: list[tuple[object, ...]]) -> list[object]:
     """Return the sessions that an append kept, with `None` for the lane."""
     return sorted((session for (session,) in found), key=str)
 
@@ -70,7 +70,7 @@ class TestAppendAndClaim:
         assert first.run(leasing._CLAIM, (lease(other).id, "s", lease(other).id))
         second.start(APPEND, values)
         first.commit()
-        assert kept(second.go_on()) == [None]
+        assert kept_sessions(second.go_on()) == [None]
         second.commit()
         assert rows(postgresql, EVENTS, ("s",)) == [(1,)]
         assert rows(postgresql, "SELECT cursor, session FROM fenced") == [
@@ -88,7 +88,7 @@ class TestAppendAndClaim:
         first.run(leasing._CLAIM, (lease(other).id, "s", lease(other).id))
         second.start(APPEND, values)
         first.roll_back()
-        assert kept(second.go_on()) == [None, "s"]
+        assert kept_sessions(second.go_on()) == [None, "s"]
         second.commit()
         assert rows(postgresql, EVENTS, ("s",)) == [(1,), (2,)]
 
@@ -137,7 +137,7 @@ class TestTwoAppends:
         first.run(APPEND, values)
         second.start(APPEND, values)
         first.roll_back()
-        assert kept(second.go_on()) == [None, "s"]
+        assert kept_sessions(second.go_on()) == [None, "s"]
         second.commit()
         assert rows(postgresql, EVENTS, ("s",)) == [(1,), (2,)]
 
@@ -151,7 +151,7 @@ class TestTwoAppends:
         first.run(APPEND, values[0])
         second.start(APPEND, values[1])
         first.commit()
-        assert kept(second.go_on()) == [None]
+        assert kept_sessions(second.go_on()) == [None]
         second.commit()
         assert rows(postgresql, EVENTS, ("t",)) == [(1,), (2,)]
         assert rows(postgresql, OWNER, ("t",)) == [(lease(one).id, 1, 2)]
@@ -170,7 +170,7 @@ class TestTwoAppends:
         cursor = int(theirs["e_cursor"][1:-1])
         both["e_cursor"] = f"{{{cursor},{cursor + 1}}}"
         rows(postgresql, "UPDATE owner SET server = ?, epoch = 9 WHERE session = 's'", (lease(other).id,))
-        assert kept(first.run(APPEND, {**mine, **both, "last": mine["last"] + 1})) == [None, "a"]
+        assert kept_sessions(first.run(APPEND, {**mine, **both, "last": mine["last"] + 1})) == [None, "a"]
         first.commit()
         assert rows(postgresql, EVENTS, ("a",)) == [(1,)]
         assert rows(postgresql, EVENTS, ("s",)) == [(1,)]
@@ -361,7 +361,7 @@ class TestLeaving:
         first.run(leasing._LET_SESSION_GO, ("s", lease(one).id))
         second.start(APPEND, values)
         first.commit()
-        assert kept(second.go_on()) == [None]
+        assert kept_sessions(second.go_on()) == [None]
         second.commit()
         assert rows(postgresql, EVENTS, ("s",)) == [(1,)]
 
@@ -443,7 +443,7 @@ class TestReservations:
         first.run(counters._DROP_ENDED, ([LAST_USE],))
         second.start(APPEND_COUNTING, values)
         first.commit()
-        assert kept(second.go_on()) == [None]
+        assert kept_sessions(second.go_on()) == [None]
         second.commit()
         assert rows(postgresql, EVENTS, ("s",)) == [(1,)]
 

@@ -29,7 +29,7 @@ ENDED = "SELECT ended FROM server WHERE id = ?"
 
 
 @pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases that expire soon."""
     monkeypatch.setattr(leasing, "LEASE_SECONDS", 1.0)
 

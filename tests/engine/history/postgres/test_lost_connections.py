@@ -41,7 +41,7 @@ def journal(postgresql: PostgresLocation) -> Iterator[Journal]:
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server with shorter time limits than usual."""
     monkeypatch.setattr(writing, "RECONNECT_SECONDS", 1.0)
     monkeypatch.setattr(writing, "CLOSE_SECONDS", 0.5)
@@ -105,7 +105,7 @@ class TestMoments:
 
     @pytest.mark.slow
     def test_late_commit_of_failed_batch_stops_no_server(
-        self, postgresql: PostgresLocation, journal: Journal, hasty: None
+        self, postgresql: PostgresLocation, journal: Journal, short_limits: None
     ) -> None:
         """A failed batch that the database commits late does not stop the server."""
         ghost = Step(postgresql)
@@ -203,7 +203,7 @@ class TestDatabaseAway:
                 later.join()
             assert rows(location, BODIES, ("s",)) == [(2, True)]
 
-    def test_a_write_fails_in_time_and_the_next_at_once(self, hasty: None) -> None:
+    def test_a_write_fails_in_time_and_the_next_at_once(self, short_limits: None) -> None:
         """Without the database a write fails, later ones fail without delay, and writes succeed
         after its return."""
         with own_server() as database:
@@ -219,7 +219,7 @@ class TestDatabaseAway:
                 wait_for(lambda: writer(journal).away is None)
                 assert journal.write("s", HELLO)[0].seq == 2
 
-    def test_a_stopped_database_does_not_hang_a_write_or_the_end(self, hasty: None) -> None:
+    def test_a_stopped_database_does_not_hang_a_write_or_the_end(self, short_limits: None) -> None:
         """A write to a database that does not answer fails, and the journal closes in time."""
         with own_server() as database:
             location = PostgresLocation(database.url, "journal")

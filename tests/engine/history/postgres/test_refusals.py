@@ -44,13 +44,13 @@ def random_id() -> str:
     return secrets.token_hex(len(TOO_LONG) // 2)
 
 
-def whole(location: PostgresLocation) -> None:
+def check_complete(location: PostgresLocation) -> None:
     """Assert that no number is missing in the journal and that its chains are intact."""
     assert [check for check in verify_journal(location) if check.fault is not None] == []
     assert check_file(location).missing == 0
 
 
-def in_one_batch(journal: Journal, *written: tuple[str, tuple[object, ...]]) -> list[object]:
+def submit_in_one_batch(journal: Journal, *written: tuple[str, tuple[object, ...]]) -> list[object]:
     """Submit events while a commit is held, so that they form one batch; return results or errors."""
 
     async def run() -> list[object]:
@@ -79,7 +79,7 @@ class TestFaultySession:
     def test_only_its_own_callers_fail(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """An event that cannot be stored fails its session's callers; all others are recorded."""
         faulty = random_id()
-        results = in_one_batch(
+        results = submit_in_one_batch(
             journal,
             ("a", (opening(), HELLO)),
             (faulty, (opening(),)),
@@ -97,17 +97,19 @@ class TestFaultySession:
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
         """The numbers of refused events are accounted for."""
-        in_one_batch(journal, ("a", (opening(),)), (random_id(), (opening(), HELLO)), ("b", (opening(),)))
+        submit_in_one_batch(
+            journal, ("a", (opening(),)), (random_id(), (opening(), HELLO)), ("b", (opening(),))
+        )
         journal.write("a", HELLO)
         journal.close()
-        whole(postgresql)
+        check_complete(postgresql)
 
     @pytest.mark.slow
     def test_earlier_events_are_acknowledged(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
         """Events that a session submitted before the faulty one are acknowledged."""
-        in_one_batch(journal, ("a", (opening(),)))
+        submit_in_one_batch(journal, ("a", (opening(),)))
         made = writer(journal)._rows.rows
 
         def rows_of(connection: object, batch: list) -> object:
@@ -117,7 +119,7 @@ class TestFaultySession:
             return made(connection, batch)
 
         writer(journal)._rows.rows = rows_of
-        results = in_one_batch(journal, ("a", (HELLO,)), ("b", (opening(),)), ("a", (HELLO,)))
+        results = submit_in_one_batch(journal, ("a", (HELLO,)), ("b", (opening(),)), ("a", (HELLO,)))
         del writer(journal)._rows.rows
         assert [isinstance(each, SessionRefused) for each in results] == [False, False, True]
         assert journal.write("a", HELLO)[0].seq == 3
@@ -130,7 +132,7 @@ class TestFaultySession:
         for table in ("event", "owner"):
             rows(postgresql, f"DELETE FROM {table} WHERE session = 'a'")
         rows(postgresql, "DELETE FROM session WHERE id = 'a'")
-        results = in_one_batch(journal, ("a", (HELLO,)), ("b", (opening(),)))
+        results = submit_in_one_batch(journal, ("a", (HELLO,)), ("b", (opening(),)))
         assert isinstance(results[0], SessionRefused)
         assert not isinstance(results[1], Exception)
 
@@ -158,7 +160,7 @@ class TestElsewhere:
                 (lease(other).id,),
             )
             other.write("unknown", opening())
-            results = in_one_batch(
+            results = submit_in_one_batch(
                 journal, ("known", (HELLO,)), ("unknown", (HELLO,)), ("a", (opening(),))
             )
             assert isinstance(results[0], SessionElsewhere)
@@ -166,7 +168,7 @@ class TestElsewhere:
             assert not isinstance(results[2], Exception)
         journal.write("a", HELLO)
         journal.close()
-        whole(postgresql)
+        check_complete(postgresql)
 
 
 class TestDiverged:
@@ -246,4 +248,4 @@ class TestFullDisk:
         wait_for(lambda: journal.outage is None)
         assert rows(postgresql, "SELECT count(*) FROM fenced") == [(0,)]
         assert journal.write("s", HELLO)[0].seq == 2
-        whole(postgresql)
+        check_complete(postgresql)

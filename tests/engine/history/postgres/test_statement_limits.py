@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_quiet_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "QUIET_SECONDS", 0.4)
 
 

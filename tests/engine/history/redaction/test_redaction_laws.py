@@ -75,7 +75,7 @@ TELLING = st.sampled_from(
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 
-def glued(secret: str) -> str:
+def as_quoted_word(secret: str) -> str:
     """Return the secret as a shell word that is composed of differently quoted parts."""
     third = len(secret) // 3
     double = secret[third : 2 * third]
@@ -104,8 +104,8 @@ FORMS: tuple[Callable[[str, str], str], ...] = (
     lambda name, secret: f"{name}:\n  deep:\n  - {json.dumps(secret, ensure_ascii=False)}\nnext: 1",
     lambda name, secret: f"a:\n- {name}:\n    x: {secret}\n\n    y: {secret}\n  next: 1",
     lambda name, secret: f"{name}: |\n  first\n\n  {secret}\nnext: 1",
-    lambda name, secret: f"export {name}={glued(secret)} ; run",
-    lambda name, secret: f"run --{name} {glued(secret)} now",
+    lambda name, secret: f"export {name}={as_quoted_word(secret)} ; run",
+    lambda name, secret: f"run --{name} {as_quoted_word(secret)} now",
     lambda name, secret: f"cat > .env <<'EOF'\n{name}={secret}\nEOF\nrun",
     lambda name, secret: f"curl -u {shlex.quote(f'user:{secret}')} --next",
 )
