@@ -71,7 +71,7 @@ async def listening(endpoint: Endpoint) -> AsyncGenerator[int, None]:
         await runner.cleanup()
 
 
-async def told(server: AapServer) -> None:
+async def wait_for_notification(server: AapServer) -> None:
     """Wait until the record contains the delivery of the notification."""
 
     async def found() -> bool:
@@ -92,7 +92,7 @@ class TestNotifications:
             endpoint.receiver.client = server.client()
             await server.client().create(submission(context=CONTEXT), "k")
             await server.decide(approved=True)
-            await told(server)
+            await wait_for_notification(server)
 
             async def woken() -> bool:
                 return bool(endpoint.woken)
@@ -111,7 +111,7 @@ class TestNotifications:
         ):
             endpoint.receiver.client = server.client()
             await server.client().create(submission("rm", context=CONTEXT), "k")
-            await told(server)
+            await wait_for_notification(server)
             sent = [each for each in endpoint.messages if b"request.resolved" in each[1]]
             assert len(sent) == 4
             assert len({body for _, body in sent}) == 1
@@ -127,7 +127,7 @@ class TestNotifications:
             endpoint.receiver.client = server.client()
             request = await server.client().create(submission(context=CONTEXT), "k")
             await server.decide(approved=True)
-            await told(server)
+            await wait_for_notification(server)
 
             async def forgotten() -> bool:
                 return not server.provider._webhooks._under_way

@@ -188,7 +188,7 @@ class TestOutput:
     def test_command_output_replaces_description(self) -> None:
         """The output of a command replaces the text beside it, which may only be a description."""
         text = {"type": "content", "content": {"type": "text", "text": "Look for zzz"}}
-        printed = told({"stdout": "", "stderr": "none found"})
+        printed = adapter_response({"stdout": "", "stderr": "none found"})
         assert seen({"content": [text]}, printed, {"status": "completed"}).output == "none found"
 
     def test_is_shortened(self) -> None:
@@ -196,7 +196,7 @@ class TestOutput:
         assert len(seen({"rawOutput": "x" * 1_000_000}).output) < 300_000
 
 
-def told(response: object) -> dict[str, object]:
+def adapter_response(response: object) -> dict[str, object]:
     """Return a tool's response as Claude Code's adapter (claude-agent-acp 0.100.0) passes it on."""
     return {"_meta": {"claudeCode": {"toolName": "Bash", "toolResponse": response}}}
 
@@ -208,11 +208,15 @@ class TestEnd:
             ({}, False, False),
             ({"rawInput": {"command": "./test", "run_in_background": True}}, True, False),
             ({"rawInput": {"command": "./test", "run_in_background": "no"}}, False, False),
-            (told({"stdout": "", "backgroundTaskId": "b1"}), True, False),
-            (told({"status": "async_launched"}), True, False),
-            (told({"stdout": "", "returnCodeInterpretation": "No matches found"}), False, True),
-            (told({"stdout": "", "interrupted": True}), False, True),
-            (told({"stdout": "tested"}), False, False),
+            (adapter_response({"stdout": "", "backgroundTaskId": "b1"}), True, False),
+            (adapter_response({"status": "async_launched"}), True, False),
+            (
+                adapter_response({"stdout": "", "returnCodeInterpretation": "No matches found"}),
+                False,
+                True,
+            ),
+            (adapter_response({"stdout": "", "interrupted": True}), False, True),
+            (adapter_response({"stdout": "tested"}), False, False),
             ({"_meta": {"claudeCode": "tested"}}, False, False),
         ],
     )

@@ -47,7 +47,7 @@ for line in sys.stdin:
 """
 
 
-def thinks(text: str) -> list[object]:
+def thought_chunk(text: str) -> list[object]:
     block = {"type": "text", "text": text}
     return ["update", {"sessionUpdate": "agent_thought_chunk", "content": block}]
 
@@ -57,11 +57,11 @@ class TestThoughts:
         """Consecutive thoughts form one entry, marked as a thought, in order with the messages."""
         await world.start()
         state = await world.turn(
-            thinks("First "),
-            thinks("this."),
+            thought_chunk("First "),
+            thought_chunk("this."),
             ["say", "I say "],
             ["say", "something."],
-            thinks("Then that."),
+            thought_chunk("Then that."),
         )
         said = [entry.text for entry in state.transcript if entry.kind == "assistant"]
         assert said == ["Thought:\nFirst this.", "I say something.", "Thought:\nThen that."]
@@ -70,7 +70,7 @@ class TestThoughts:
     async def test_blank_thought_adds_no_entry(self, world: World) -> None:
         """A thought that is only blank adds no entry."""
         await world.start()
-        state = await world.turn(thinks(" \n"), ["say", "hello"])
+        state = await world.turn(thought_chunk(" \n"), ["say", "hello"])
         assert [e.text for e in state.transcript if e.kind == "assistant"] == ["hello"]
 
 

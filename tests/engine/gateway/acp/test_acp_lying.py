@@ -17,7 +17,7 @@ SHELL = "map execute.command /^rm\\b.*-rf/ as rm\nblock rm\n"
 EDIT = {"kind": "edit", "title": "Edit a"}
 
 
-def asked(**about: object) -> list:
+def permission_request(**about: object) -> list:
     return ["request", "session/request_permission", asks({"toolCallId": "c1", **about})]
 
 
@@ -73,7 +73,7 @@ class TestChangedAfterApproval:
     ) -> None:
         """A call that an update changes after it was allowed has failed, and its turn ends."""
         await world.start(rules="block fetch")
-        state = await world.turn(asked(**approved), update(**changed), ["until_cancelled"])
+        state = await world.turn(permission_request(**approved), update(**changed), ["until_cancelled"])
         assert answers(world) == ["yes"]
         [note] = await world.notes()
         assert f"runs with another {what} than the one it was allowed with" in note
@@ -89,7 +89,7 @@ class TestChangedAfterApproval:
         """A test that became another command does not count as passed."""
         await world.start(unasked="note")
         await world.turn(
-            asked(kind="execute", title="tests", rawInput={"command": "./test"}),
+            permission_request(kind="execute", title="tests", rawInput={"command": "./test"}),
             update(rawInput={"command": "true"}),
             report("c1", "completed", rawOutput={"exit_code": 0}),
             ["ask", call("d", command="./deploy")],
@@ -101,7 +101,7 @@ class TestChangedAfterApproval:
         """A change in an update after the call's end is noted, too."""
         await world.start(rules="block fetch", unasked="note")
         end = report("c1", "completed", rawOutput="done")
-        await world.turn(asked(**LS), end, update(rawInput=RM), update(rawInput=RM))
+        await world.turn(permission_request(**LS), end, update(rawInput=RM), update(rawInput=RM))
         [note] = await world.notes()
         assert "runs with another input" in note
 
@@ -141,7 +141,7 @@ class TestChangedAfterApproval:
     ) -> None:
         """Details that an honest agent adds to a call after it ran do not count as a change."""
         await world.start(rules="block fetch")
-        await world.turn(asked(**approved), update(**later))
+        await world.turn(permission_request(**approved), update(**later))
         assert answers(world) == ["yes"]
         assert [note for note in await world.notes() if "another" in note] == []
 
@@ -193,7 +193,7 @@ class TestExecuted:
     async def test_command_is_read_from_raw_input(self, world: World, raw: object) -> None:
         """Rules read the command from the raw input in any form, not from the title."""
         await world.start(rules=SHELL)
-        await world.turn(asked(kind="execute", title="ls", rawInput=raw))
+        await world.turn(permission_request(kind="execute", title="ls", rawInput=raw))
         assert answers(world) == ["no"]
         [decided] = await world.events(CallDecided)
         assert decided.outcome == "block"
@@ -213,7 +213,7 @@ class TestExecuted:
     async def test_possible_hidden_command_requires_approval(self, world: World, raw: object) -> None:
         """A raw input that may hold a hidden command requires an approval."""
         await world.start(rules=SHELL)
-        await world.tell(asked(kind="execute", title="ls", rawInput=raw))
+        await world.tell(permission_request(kind="execute", title="ls", rawInput=raw))
         request = await world.question()
         assert request.names[0] == "unclear"
         await world.hub.decide(request.id, approved=False, by="mia")
@@ -231,7 +231,7 @@ class TestExecuted:
     async def test_honest_fields_do_not_make_the_call_unclear(self, world: World, raw: dict) -> None:
         """Descriptions and other honest fields beside a command do not make the call unclear."""
         await world.start(rules=SHELL)
-        await world.turn(asked(kind="execute", title="ls", rawInput=raw))
+        await world.turn(permission_request(kind="execute", title="ls", rawInput=raw))
         assert answers(world) == ["yes"]
 
 
@@ -240,7 +240,7 @@ class TestUnknownKind:
     async def test_is_unclear(self, world: World, kind: object) -> None:
         """A kind that the protocol does not define makes a call unclear."""
         await world.start(rules="block unclear")
-        await world.turn(asked(kind=kind, title="ls"))
+        await world.turn(permission_request(kind=kind, title="ls"))
         assert answers(world) == ["no"]
         [decided] = await world.events(CallDecided)
         assert (decided.tool, decided.outcome) == ("unclear", "block")
@@ -259,7 +259,7 @@ class TestUnknownKind:
     async def test_rule_on_other_blocks_invented_kind(self, world: World, rules: str) -> None:
         """A rule on `other` blocks a call of an invented kind, and the call is closed."""
         await world.start(rules=rules)
-        await world.turn(asked(kind="launch_missiles", title="ls"))
+        await world.turn(permission_request(kind="launch_missiles", title="ls"))
         assert answers(world) == ["no"]
         decided = await world.events(CallDecided)
         assert [(each.tool, each.outcome) for each in decided] == [
@@ -275,7 +275,7 @@ class TestUnknownKind:
         """An invented kind does not exempt a call from the rules on its earlier kind."""
         await world.start(rules="block execute")
         running = begun("c1", "execute", "pending", command="rm -rf /")
-        await world.turn(running, asked(kind="launch_missiles"))
+        await world.turn(running, permission_request(kind="launch_missiles"))
         assert answers(world) == ["no"]
         assert [each.tool for each in await world.events(CallDecided)] == ["unclear", "execute"]
 
@@ -284,7 +284,12 @@ class TestUnknownKind:
         """A call of unknown kind counts towards the limits of both `unclear` and `other`."""
         await world.start(rules="limit other to 2 per session\nlimit unclear to 1 per session")
         odd = {"kind": "launch_missiles", "title": "ls"}
-        await world.turn(asked(**odd), asked(**odd), asked(kind="other"), asked(kind="other"))
+        await world.turn(
+            permission_request(**odd),
+            permission_request(**odd),
+            permission_request(kind="other"),
+            permission_request(kind="other"),
+        )
         assert answers(world) == ["yes", "no", "yes", "no"]
 
     @pytest.mark.slow
@@ -292,7 +297,7 @@ class TestUnknownKind:
         """A call of unknown kind needs one approval for each name that requires one."""
         both = "require human-approval before other\nrequire human-approval before unclear"
         await world.start(rules=both)
-        await world.tell(asked(kind="launch_missiles", title="ls"))
+        await world.tell(permission_request(kind="launch_missiles", title="ls"))
         request = await world.question()
         assert request.tool == "unclear"
         await world.hub.decide(request.id, approved=True, by="mia")
@@ -307,7 +312,7 @@ class TestUnknownKind:
         """The success of a call of unknown kind does not count as a success of `other`."""
         await world.start(rules="require other before delete")
         await world.turn(
-            asked(kind="launch_missiles", title="ls"),
+            permission_request(kind="launch_missiles", title="ls"),
             update(status="completed", rawOutput="done"),
             ["request", "session/request_permission", asks({"toolCallId": "c2", "kind": "delete"})],
         )
@@ -332,7 +337,7 @@ class TestAnswer:
     async def test_repeated_request_id_gets_one_permission(self, world: World) -> None:
         """With `limit execute to 1`, three requests under one id get one permission."""
         await world.start(rules="limit execute to 1 per session")
-        await world.turn(*[asked(**LS)] * 3)
+        await world.turn(*[permission_request(**LS)] * 3)
         assert answers(world) == ["yes", "no", "no"]
         assert [d.call_id for d in await world.events(CallDecided)] == ["c1", "c1#2", "c1#3"]
 
@@ -350,7 +355,7 @@ class TestAnswer:
         """A call id that equals the record's name of another call's request gets no permission."""
         await world.start(rules="limit execute to 2 per session")
         foreign = ["request", "session/request_permission", asks({"toolCallId": "c1#2", **LS})]
-        await world.turn(asked(**LS), asked(**LS), foreign, foreign)
+        await world.turn(permission_request(**LS), permission_request(**LS), foreign, foreign)
         assert answers(world) == ["yes", "yes", "no", "no"]
 
 
@@ -363,7 +368,7 @@ class TestAfterItsEnd:
     async def test_call_reported_as_running_again_is_judged_again(self, world: World) -> None:
         """A call that ended is judged again when it is reported as running."""
         await world.start(rules="limit execute to 1 per session", unasked="note")
-        await world.turn(asked(**LS), END, update(status="in_progress"), END)
+        await world.turn(permission_request(**LS), END, update(status="in_progress"), END)
         assert len(await world.events(CallResult)) == 1
         [note] = await world.notes()
         assert "runs without a permission request; the nets would have blocked it" in note
@@ -372,13 +377,15 @@ class TestAfterItsEnd:
     async def test_allowed_second_run_is_a_separate_call(self, world: World) -> None:
         """A second run that the nets allow is recorded as a separate call."""
         await world.start(rules="limit execute to 2 per session", unasked="note")
-        await world.turn(asked(**LS), END, update(status="in_progress"), END, END)
+        await world.turn(permission_request(**LS), END, update(status="in_progress"), END, END)
         assert [each.call_id for each in await world.events(CallDecided)] == ["c1", "c1#2"]
         assert [each.call_id for each in await world.events(CallResult)] == ["c1", "c1#2"]
         assert await world.notes() == []
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("first", [asked(**LS), begun("c1", "execute", "failed", command="ls")])
+    @pytest.mark.parametrize(
+        "first", [permission_request(**LS), begun("c1", "execute", "failed", command="ls")]
+    )
     async def test_blocked_call_failed_then_completed_is_noted_once(
         self, world: World, first: list
     ) -> None:

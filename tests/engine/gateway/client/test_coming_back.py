@@ -24,7 +24,7 @@ from ..protocol.test_server_proof import page
 from ..served import served, until
 
 
-def kept(path: Path, secret: str) -> None:
+def write_secret(path: Path, secret: str) -> None:
     path.write_text(secret)
     path.chmod(0o600)
 
@@ -39,12 +39,12 @@ class TestARotatedToken:
         monkeypatch.setattr(console_module, "operator_token_file", lambda: file)
         monkeypatch.delenv("INTERLOCK_TOKEN", raising=False)
         async with served(tmp_path) as server:
-            kept(file, server.ada)
+            write_secret(file, server.ada)
             address = server.address
             console = ConsoleClient(server.url)
             assert await console.open() == "ada"
             new = server.tokens.rotate("ada", overlap=0)
-        kept(file, new)
+        write_secret(file, new)
         assert console.trouble is not None
         async with served(tmp_path, address=address):
             await until(lambda: asyncio.sleep(0, console.trouble is None))
@@ -59,12 +59,12 @@ class TestARotatedToken:
         monkeypatch.setattr(agent_module, "agent_token_file", lambda: file)
         monkeypatch.delenv("INTERLOCK_TOKEN", raising=False)
         async with served(tmp_path) as server:
-            kept(file, server.agent)
+            write_secret(file, server.agent)
             address = server.address
             agent, given = AgentClient(server.url, patience=10.0), server.agent_client()
             gate, other = await agent.open("robin"), await given.open("robin")
             new = server.tokens.rotate("bot", overlap=0)
-        kept(file, new)
+        write_secret(file, new)
         async with served(tmp_path, address=address):
             assert (await gate.call("ls", {})).outcome == "allow"
             with pytest.raises(NotAdmittedError, match="not sent"):

@@ -87,10 +87,10 @@ class TestStopped:
         with pytest.raises((JournalError, UnknownSessionError)):
             await lost
 
-        async def as_it_is() -> bool:
+        async def is_unchanged() -> bool:
             return [(await hub.session("robin-1")).seq for hub in two] == [1, 1]
 
-        await becomes(as_it_is)
+        await becomes(is_unchanged)
 
     @pytest.mark.slow
     async def test_server_started_later_does_not_resume_it(
@@ -225,7 +225,7 @@ class TestStopped:
         here, there = two
         session = await here.open_flow(Release, Asked(), SessionConfig({}))
         waiting = asyncio.ensure_future(here.flow_ended(session))
-        await becomes(lambda: there_has(there, session))
+        await becomes(lambda: follows_begun_session(there, session))
         await took_over(postgresql, session, here)
         await becomes(stopped(there, session))
         await asyncio.wait([waiting], timeout=20)
@@ -235,7 +235,7 @@ class TestStopped:
                 await hub.resume_flow(session, Release, SessionConfig({}))
 
 
-async def there_has(hub: SharedHub, session: str) -> bool:
+async def follows_begun_session(hub: SharedHub, session: str) -> bool:
     """Tell whether a server follows a session that has begun its first step."""
     view = hub._peers.find(session)
     return view is not None and view.state.seq > 1
@@ -253,7 +253,7 @@ class TestAccepted:
         await becomes(stopped(here))
         await accepted(there)
         for hub in (here, there):
-            await becomes(lambda hub=hub: whole(hub))
+            await becomes(lambda hub=hub: knows_no_divergence(hub))
             await resumed(hub, rules=RULES)
             assert (await hub.call("robin-1", f"t-{hub._lease.id}", "test", {})).outcome == "allow"
         bodies = [each.body for each in await there.recorded("robin-1")]
@@ -309,6 +309,6 @@ class TestAccepted:
             await resumed(there, rules=RULES)
 
 
-async def whole(hub: SharedHub) -> bool:
+async def knows_no_divergence(hub: SharedHub) -> bool:
     """Tell whether a server knows of no diverged session."""
     return not hub._journal.diverged_sessions

@@ -152,7 +152,7 @@ class TestFailover:
         await there.take_over()
         go.set()
         await coming
-        await goes_on(there)
+        await repeat_call_until_requested(there)
         await there.take_over()
         assert (await there.session("robin-1")).approvals
         lost.cancel()
@@ -185,12 +185,12 @@ class TestFailover:
         assert not coming.done()
         go.set()
         await asyncio.gather(ending, coming)
-        await goes_on(there)
+        await repeat_call_until_requested(there)
         lost.cancel()
         await asyncio.gather(lost, return_exceptions=True)
 
 
-async def goes_on(hub: SharedHub) -> None:
+async def repeat_call_until_requested(hub: SharedHub) -> None:
     """Make the session's call again, and wait until it requests approval as its record says."""
     task = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {"env": "prod"}))
 
@@ -530,14 +530,14 @@ class TestServerThatWasEnded:
         assert counters is not None
         reserve = counters.reserve
 
-        def ended_meanwhile(wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
+        def reserve_after_end(wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
             found = reserve(wanted, versions)
             with reading(postgresql) as connection:
                 connection.execute("UPDATE server SET ended = 1 WHERE id = ?", (here._lease.id,))
                 connection.execute("UPDATE lane SET server = NULL WHERE server = ?", (here._lease.id,))
             return found
 
-        monkeypatch.setattr(counters, "reserve", ended_meanwhile)
+        monkeypatch.setattr(counters, "reserve", reserve_after_end)
         with pytest.raises(ServerEnded):
             await here.call("robin-1", "r1", "refund", {})
 

@@ -30,19 +30,19 @@ async def waits(hub: SharedHub, other: SharedHub, rules: str = RULES) -> asyncio
     return task
 
 
-async def only(hub: SharedHub) -> ApprovalState:
+async def only_request(hub: SharedHub) -> ApprovalState:
     """Return the one open request."""
     [request] = await hub.approvals()
     return request
 
 
 async def challenged(hub: SharedHub, by: str) -> KeyRequest:
-    request = await only(hub)
+    request = await only_request(hub)
     return await hub.challenge_key(request.id, digest=request.digest, origin=PAGE, by=by)
 
 
 async def approve(hub: SharedHub, by: str, answer: KeyAnswer) -> Outcome:
-    request = await only(hub)
+    request = await only_request(hub)
     return await hub.decide(request.id, approved=True, by=by, digest=request.digest, passkey=answer)
 
 
@@ -109,7 +109,7 @@ class TestKeyOfAnotherServer:
         copied = device.uses
         assert (await approve(there, "maria", device.sign(await challenged(there, "maria")))).ok
         await task
-        again = asyncio.ensure_future(there_call(there))
+        again = asyncio.ensure_future(deploy_call_at(there))
         await becomes(here.approvals)
         device.uses = copied
         outcome = await approve(here, "maria", device.sign(await challenged(here, "maria")))
@@ -120,7 +120,7 @@ class TestKeyOfAnotherServer:
         again.cancel()
 
 
-async def there_call(hub: SharedHub) -> object:
+async def deploy_call_at(hub: SharedHub) -> object:
     """Make a deploy call of an agent whose session is at this server."""
     from interlock.engine.sessions.config import SessionConfig
     from interlock.rules import compile_rules
@@ -146,7 +146,7 @@ class TestDatabaseThatDoesNotAnswer:
         await enroll(here, "maria", device)
         task = await waits(here, there)
         answer = device.sign(await challenged(here, "maria"))
-        request = await only(here)
+        request = await only_request(here)
         monkeypatch.setattr(lines, "_LIMITS", {"keys": 0.3})
         with beside(postgresql) as connection:
             connection.execute("BEGIN")

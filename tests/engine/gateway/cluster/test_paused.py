@@ -131,7 +131,7 @@ async def paused_after(hub: SharedHub, kind: type, number: int = 1) -> AsyncGene
             watching.cancel()
 
 
-async def begins_once_held(hub: SharedHub, begun: list[str], *, goes_on: bool) -> None:
+async def check_begins_only_with_lease(hub: SharedHub, begun: list[str], *, goes_on: bool) -> None:
     """Check that nothing begins while the lease is over, and after that only if it is held again."""
     await asyncio.sleep(0.2)
     assert begun == []
@@ -175,7 +175,7 @@ class TestHosted:
         await renews_no_more(here)
         here._lease._valid_until = 0.0
         go.set()
-        await begins_once_held(here, begun, goes_on=goes_on)
+        await check_begins_only_with_lease(here, begun, goes_on=goes_on)
 
     async def test_no_tool_starts_of_a_reply_with_more_calls(
         self, two: tuple[SharedHub, SharedHub], goes_on: bool
@@ -196,7 +196,7 @@ class TestHosted:
         async with paused_after(here, CallDecided, 2) as paused:
             await here.send(session, "go")
             await paused.wait()
-            await begins_once_held(here, begun, goes_on=goes_on)
+            await check_begins_only_with_lease(here, begun, goes_on=goes_on)
 
     async def test_no_flow_step_starts(self, two: tuple[SharedHub, SharedHub], goes_on: bool) -> None:
         """The one before it is recorded by then, and another server may take the next one."""
@@ -218,7 +218,7 @@ class TestHosted:
         async with paused_after(here, FlowStepped, 2) as paused:
             await here.open_flow(Release, Asked(), SessionConfig({}))
             await paused.wait()
-            await begins_once_held(here, begun, goes_on=goes_on)
+            await check_begins_only_with_lease(here, begun, goes_on=goes_on)
 
     async def test_no_tool_of_a_flow_starts(
         self, two: tuple[SharedHub, SharedHub], goes_on: bool
@@ -246,4 +246,4 @@ class TestHosted:
         async with paused_after(here, CallDecided) as paused:
             await here.open_flow(Release, Asked(), SessionConfig({}))
             await paused.wait()
-            await begins_once_held(here, begun, goes_on=goes_on)
+            await check_begins_only_with_lease(here, begun, goes_on=goes_on)

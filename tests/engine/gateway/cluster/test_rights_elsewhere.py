@@ -62,7 +62,7 @@ async def posted(hub: SharedHub) -> None:
     await becomes(is_there)
 
 
-async def go_on(hub: SharedHub) -> None:
+async def follow_again(hub: SharedHub) -> None:
     """Make a server follow the other servers again."""
     hub._following = asyncio.get_running_loop().create_task(hub._follow())
 
@@ -88,7 +88,7 @@ class TestWhatTheOwnerHasNotBegunWith:
         await posted(there)
         ada.rights = None
         await there._check_tokens()
-        await go_on(here)
+        await follow_again(here)
         outcome = await answer
         assert not outcome.ok
         assert "no longer in force" in outcome.message
@@ -114,7 +114,7 @@ class TestWhatTheOwnerHasNotBegunWith:
         )
         await posted(there)
         await silent(there, postgresql)
-        await go_on(here)
+        await follow_again(here)
         outcome = await answer
         assert not outcome.ok
         assert await decided(here) == []
@@ -184,7 +184,7 @@ class TestRolesAndGroups:
         """A pending approval is judged by the groups that the approver's login has at their server."""
         here, there = two
         logins = {name: Login(name, groups=("security",)) for name in ("eve", "ben")}
-        know(there, logins)
+        set_logins(there, logins)
         task = await waiting(here, there, ending)
         for name in ("eve", "ben") if ending == "second" else ("eve",):
             assert (await approved(there, logins[name])).ok
@@ -197,7 +197,7 @@ class TestRolesAndGroups:
         """A pending approval is dropped when the approver leaves the group at their server."""
         here, there = two
         logins = {name: Login(name, groups=("security",)) for name in ("eve", "ben")}
-        know(there, logins)
+        set_logins(there, logins)
         task = await waiting(here, there, ending, fuse=1.5)
         [request] = await there.approvals()
         assert (await approved(there, logins["eve"])).ok
@@ -209,10 +209,10 @@ class TestRolesAndGroups:
             assert not outcome.ok
             assert "The approval of eve no longer counts" in outcome.message
 
-        async def asked_anew() -> bool:
+        async def is_request_renewed() -> bool:
             return [each.id for each in await here.approvals()] not in ([], [request.id])
 
-        await becomes(asked_anew)
+        await becomes(is_request_renewed)
         assert await decided(here) == []
         task.cancel()
 
@@ -220,16 +220,16 @@ class TestRolesAndGroups:
         """A grant is dropped if its operator loses the administer right before the fuse has elapsed."""
         here, there = two
         logins = {"eve": Login("eve")}
-        know(there, logins)
+        set_logins(there, logins)
         task = await waiting(here, there, "fuse", fuse=1.5, of="")
         [request] = await there.approvals()
         assert (await approved(there, logins["eve"], GrantTerms("input", uses=3))).ok
         logins["eve"].rights = "decide"
 
-        async def asked_anew() -> bool:
+        async def has_new_request() -> bool:
             return [each.id for each in await here.approvals()] not in ([], [request.id])
 
-        await becomes(asked_anew)
+        await becomes(has_new_request)
         assert await decided(here) == []
         task.cancel()
 
@@ -273,8 +273,8 @@ class TestOneLogin:
         """The operator who started the session cannot approve its calls under another name."""
         here, there = two
         adele = Login("adele", login=PERSON)
-        know(here, {"ada": Login("ada", login=PERSON)})
-        know(there, {"adele": adele})
+        set_logins(here, {"ada": Login("ada", login=PERSON)})
+        set_logins(there, {"adele": adele})
         task = await waiting(here, there, "second", of="")
         outcome = await approved(there, adele)
         assert not outcome.ok
@@ -308,12 +308,12 @@ PERSON = "https://id.example 42"
 def named(here: SharedHub, there: SharedHub) -> tuple[Login, Login]:
     """Return one person's login as each of two servers knows it."""
     eve, adele = Login("eve", login=PERSON), Login("adele", login=PERSON)
-    know(here, {"eve": eve})
-    know(there, {"adele": adele})
+    set_logins(here, {"eve": eve})
+    set_logins(there, {"adele": adele})
     return eve, adele
 
 
-def know(hub: SharedHub, logins: dict[str, Login]) -> None:
+def set_logins(hub: SharedHub, logins: dict[str, Login]) -> None:
     """Make a server know operators by their logins, as a server with a login provider does."""
 
     def person(name: str) -> Operator | None:

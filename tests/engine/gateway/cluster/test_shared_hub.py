@@ -188,10 +188,10 @@ class TestFreeze:
         assert not any("not yet at" in each.message for each in frozen)
         assert (await here.lift_freeze(by="cyd", reason="looked at")).ok
 
-        async def goes_on() -> bool:
+        async def is_lifted_at_both() -> bool:
             return here.current_freeze() is None and there.current_freeze() is None
 
-        await becomes(goes_on)
+        await becomes(is_lifted_at_both)
 
     async def test_confirmation_of_lifted_freeze_names_the_lift(
         self, two: tuple[SharedHub, SharedHub]
@@ -201,7 +201,7 @@ class TestFreeze:
         await stop_following(here)
         frozen = asyncio.ensure_future(there.freeze(by="ada", reason="the deploys look wrong"))
 
-        await becomes(lambda: kept(there))
+        await becomes(lambda: is_freeze_recorded(there))
         assert (await there.lift_freeze(by="ben", reason="looked at")).ok
         answer = await frozen
         assert not answer.ok
@@ -226,7 +226,7 @@ class TestFreeze:
         await stop_following(here)
         frozen = asyncio.ensure_future(here.freeze(by="ada", reason="the deploys look wrong"))
 
-        await becomes(lambda: kept(there))
+        await becomes(lambda: is_freeze_recorded(there))
         assert (await there.lift_freeze(by="ben", reason="looked at")).ok
         await here.follow_freeze()
         assert here.current_freeze() is None
@@ -257,7 +257,7 @@ class TestFreeze:
         assert "all agents stay frozen" in answer.message
         await here.follow_freeze()
         assert here.current_freeze() is not None
-        await becomes(lambda: kept(there))
+        await becomes(lambda: is_freeze_recorded(there))
 
     @pytest.mark.slow
     async def test_confirmation_names_server_that_does_not_hold(
@@ -344,14 +344,14 @@ class TestFreeze:
         monkeypatch.setattr(freezes, "lifted", away)
         assert (await there.lift_freeze(by="ben", reason="looked at")).ok
 
-        async def goes_on() -> bool:
+        async def is_lifted_here() -> bool:
             return here.current_freeze() is None
 
-        await becomes(goes_on)
+        await becomes(is_lifted_here)
         assert failures == 0
 
 
-async def kept(hub: SharedHub) -> bool:
+async def is_freeze_recorded(hub: SharedHub) -> bool:
     """Tell whether a server is frozen and its freeze is recorded."""
     freezes = hub._live.freeze.log
     assert freezes is not None
@@ -505,11 +505,11 @@ class TestActs:
         await there._tidy()
         assert not there._posted
 
-        async def nothing_left() -> bool:
+        async def is_forgotten() -> bool:
             return not here._foreign
 
         here._rung.set()
-        await becomes(nothing_left)
+        await becomes(is_forgotten)
         with reading(postgresql) as connection:
             assert connection.number("SELECT count(*) FROM act") == 0
 

@@ -38,7 +38,7 @@ ALLOW = {"outcome": "allow", "input": {}, "edited": False, "reason": None, "mode
 WELCOME = {"version": 1, "server": "0", "kind": "agent", "name": "bot", "frame": 5000}
 
 
-def soon() -> float:
+def near_deadline() -> float:
     return time.monotonic() + 5.0
 
 
@@ -73,7 +73,7 @@ async def answering(
 
 async def with_client(url: str, work: Callable[[HookClient], T]) -> T:
     def run() -> T:
-        client = HookClient(url, "token", soon())
+        client = HookClient(url, "token", near_deadline())
         try:
             return work(client)
         finally:
@@ -163,7 +163,9 @@ class TestAnswers:
             with pytest.raises(HookError, match="smaller parts"):
                 await with_client(
                     url,
-                    lambda client: client.judge(Opening("s", "bot"), "c", "t", {"x": "y" * 6000}, soon()),
+                    lambda client: client.judge(
+                        Opening("s", "bot"), "c", "t", {"x": "y" * 6000}, near_deadline()
+                    ),
                 )
             assert asked == []
 
@@ -189,7 +191,7 @@ class TestAnswers:
         ) as server:
             url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             with pytest.raises(NotLetInError, match="version 2"):
-                await asyncio.to_thread(HookClient, url, "token", soon())
+                await asyncio.to_thread(HookClient, url, "token", near_deadline())
 
 
 class TestOrder:
@@ -236,7 +238,9 @@ class TestOrder:
         """A withdrawn call is also reported as not run, in case it was allowed at the last moment."""
         async with answering(lambda _: [{"result": {}}]) as (url, asked):
             end = attrgetter(method)
-            until = await with_client(url, lambda client: end(client)("s", "c", "too late", soon()))
+            until = await with_client(
+                url, lambda client: end(client)("s", "c", "too late", near_deadline())
+            )
             assert until is None
             assert [each["method"] for each in asked] == [f"tool.{method}", "tool.result"]
             params = asked[1]["params"]
@@ -247,7 +251,9 @@ class TestOrder:
         """A call whose request stays open is not reported as failed."""
         said: Message = {"result": {"until": "2026-11-26T14:05:00Z"}}
         async with answering(lambda _: [said]) as (url, asked):
-            until = await with_client(url, lambda client: client.give_up("s", "c", "late", soon()))
+            until = await with_client(
+                url, lambda client: client.give_up("s", "c", "late", near_deadline())
+            )
             assert until == datetime(2026, 11, 26, 14, 5, tzinfo=UTC)
             assert [each["method"] for each in asked] == ["tool.give_up"]
 
@@ -266,10 +272,10 @@ class TestOrder:
         async with answering(answer) as (url, asked):
             opening = Opening("s", "bot")
             judged = await with_client(
-                url, lambda client: client.judge(opening, "c", "ls", {}, soon(), subagent="a7")
+                url, lambda client: client.judge(opening, "c", "ls", {}, near_deadline(), subagent="a7")
             )
             assert judged.outcome == "allow"
-            assert await with_client(url, lambda c: c.give_up("s", "c", "late", soon())) is None
+            assert await with_client(url, lambda c: c.give_up("s", "c", "late", near_deadline())) is None
             assert [each["method"] for each in asked][2:] == [
                 "tool.give_up",
                 "tool.withdraw",

@@ -35,18 +35,18 @@ async def listening(serving: Serving) -> AsyncGenerator[str, None]:
         yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-def soon(seconds: float = 10.0) -> float:
+def near_deadline(seconds: float = 10.0) -> float:
     return time.monotonic() + seconds
 
 
-def said(url: str, *texts: str, patience: float = 10.0) -> list[str]:
+def exchange(url: str, *texts: str, patience: float = 10.0) -> list[str]:
     """Send each text and return the answers."""
-    connection = HookSocket(url, "token", soon())
+    connection = HookSocket(url, "token", near_deadline())
     answers: list[str] = []
     try:
         for text in texts:
-            connection.send(text, soon())
-            answers.append(connection.receive(soon(patience)))
+            connection.send(text, near_deadline())
+            answers.append(connection.receive(near_deadline(patience)))
     finally:
         connection.close()
     return answers
@@ -58,7 +58,7 @@ class TestFrames:
         """Texts of every class of frame length arrive unchanged."""
         text = "é" * (size // 2) + "x" * (size % 2)
         async with listening(echo) as url:
-            assert await asyncio.to_thread(said, url, text) == [text]
+            assert await asyncio.to_thread(exchange, url, text) == [text]
 
     async def test_fragments_are_joined_and_pings_answered(self) -> None:
         """A text in several frames is joined, and pings between the frames are answered."""
@@ -78,16 +78,16 @@ class TestFrames:
             await peer.wait_closed()
 
         async with listening(serving) as url:
-            connection = await asyncio.to_thread(HookSocket, url, "token", soon())
-            connection.send("go", soon())
-            assert await asyncio.to_thread(connection.receive, soon()) == "one, two, three"
+            connection = await asyncio.to_thread(HookSocket, url, "token", near_deadline())
+            connection.send("go", near_deadline())
+            assert await asyncio.to_thread(connection.receive, near_deadline()) == "one, two, three"
             connection.close()
 
     async def test_unix_socket(self, tmp_path: Path) -> None:
         """The client connects to a server at a Unix socket."""
         path = tmp_path / "s"
         async with unix_serve(echo, str(path), subprotocols=[Subprotocol("interlock.v1")]):
-            assert await asyncio.to_thread(said, f"unix:{path}", "hi") == ["hi"]
+            assert await asyncio.to_thread(exchange, f"unix:{path}", "hi") == ["hi"]
 
     async def test_binary_message_is_an_error(self) -> None:
         """A binary message raises an error."""
@@ -99,7 +99,7 @@ class TestFrames:
 
         async with listening(serving) as url:
             with pytest.raises(HookError, match="something other than text"):
-                await asyncio.to_thread(said, url, "hi")
+                await asyncio.to_thread(exchange, url, "hi")
 
     async def test_close_reason_is_in_the_error(self) -> None:
         """The error contains the server's reason for closing the connection."""
@@ -110,7 +110,7 @@ class TestFrames:
 
         async with listening(serving) as url:
             with pytest.raises(HookError, match="no longer valid"):
-                await asyncio.to_thread(said, url, "hi")
+                await asyncio.to_thread(exchange, url, "hi")
 
     async def test_silent_server_ends_at_the_deadline(self) -> None:
         """A silent server raises an error at the deadline."""
@@ -120,7 +120,7 @@ class TestFrames:
 
         async with listening(serving) as url:
             with pytest.raises(LateError):
-                await asyncio.to_thread(said, url, "hi", patience=0.05)
+                await asyncio.to_thread(exchange, url, "hi", patience=0.05)
 
     async def test_single_bytes_do_not_extend_the_deadline(self) -> None:
         """A server that sends single bytes does not extend the deadline."""
@@ -138,7 +138,7 @@ class TestFrames:
         url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         try:
             with pytest.raises(LateError):
-                await asyncio.to_thread(HookSocket, url, "token", soon(0.2))
+                await asyncio.to_thread(HookSocket, url, "token", near_deadline(0.2))
         finally:
             server.close()
 
@@ -146,11 +146,11 @@ class TestFrames:
         """A missing server raises another error than a silent one."""
         for url in ("ws://127.0.0.1:9", f"unix:{tmp_path}/none"):
             with pytest.raises(NoServerError):
-                await asyncio.to_thread(HookSocket, url, "token", soon())
+                await asyncio.to_thread(HookSocket, url, "token", near_deadline())
 
     @pytest.mark.parametrize("token", ["a\r\nX: y", "ä", "\x00"])
     async def test_invalid_token_is_not_sent(self, token: str) -> None:
         """A token with characters that a header cannot hold is not sent."""
         async with listening(echo) as url:
             with pytest.raises(HookError, match="token"):
-                await asyncio.to_thread(HookSocket, url, token, soon())
+                await asyncio.to_thread(HookSocket, url, token, near_deadline())

@@ -41,14 +41,14 @@ def schema_of(*parts: Schema) -> Schema:
     return whole
 
 
-def may_say_more(schema: object) -> bool:
+def can_hold_note(schema: object) -> bool:
     """Return true if the data of a listed tool with this schema can hold the note."""
     outputs = Outputs()
     outputs.note_tools("tools/list", {"tools": [{"name": "deploy", "outputSchema": schema}]})
     return outputs.take_more("deploy")
 
 
-def noted(data: Mapping[str, object], *, structured: bool) -> dict[str, object]:
+def with_note(data: Mapping[str, object], *, structured: bool) -> dict[str, object]:
     result: dict[str, object] = {"content": [], "structuredContent": dict(data)}
     add_note(result, {"env": "staging"}, structured=structured)
     return result
@@ -63,30 +63,30 @@ class TestData:
         """The note does not make valid data invalid."""
         schema = schema_of(*parts)
         check = Draft202012Validator(schema)
-        result = noted(data, structured=may_say_more(schema))
+        result = with_note(data, structured=can_hold_note(schema))
         assert check.is_valid(result["structuredContent"]) or not check.is_valid(data)
 
     @pytest.mark.parametrize("part", CLOSED)
     def test_closed_schema_gets_no_note(self, part: Schema) -> None:
         """A schema that an additional field would break gets no note."""
         check = Draft202012Validator(schema_of(part))
-        assert not may_say_more(schema_of(part))
-        forced = [noted({"ok": 1}, structured=True), noted({"ok": 1, "k": 2}, structured=True)]
+        assert not can_hold_note(schema_of(part))
+        forced = [with_note({"ok": 1}, structured=True), with_note({"ok": 1, "k": 2}, structured=True)]
         assert not all(check.is_valid(result["structuredContent"]) for result in forced)
 
     @pytest.mark.parametrize("schema", [None, *map(schema_of, OPEN)])
     def test_open_schema_gets_the_note(self, schema: object) -> None:
         """A common open schema allows the note."""
-        assert may_say_more(schema)
+        assert can_hold_note(schema)
 
     @pytest.mark.parametrize("schema", [True, "object", {}, {"type": ["object", "null"]}])
     def test_unknown_schema_gets_no_note(self, schema: object) -> None:
         """A schema that is not of a plain object gets no note."""
-        assert not may_say_more(schema)
+        assert not can_hold_note(schema)
 
     def test_note_does_not_overwrite_a_field(self) -> None:
         """The note does not overwrite a field of the server."""
-        assert noted({FIELD: 1}, structured=True)["structuredContent"] == {FIELD: 1}
+        assert with_note({FIELD: 1}, structured=True)["structuredContent"] == {FIELD: 1}
 
     def test_list_gets_no_note(self) -> None:
         """A list has no fields, so the note is only in the content."""

@@ -369,7 +369,7 @@ class Conversation(RuleBasedStateMachine):
         self.settled += [each.call for each in found.settled]
 
     @invariant()
-    def settled_once_and_only_what_was_made(self) -> None:
+    def check_only_made_calls_settle_once(self) -> None:
         assert len({id(each) for each in self.settled}) == len(self.settled)
         assert all(any(each is made for made in self.made) for each in self.settled)
         open_ones = {id(each) for each in self.made} - {id(each) for each in self.settled}

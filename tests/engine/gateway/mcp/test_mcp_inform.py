@@ -20,7 +20,7 @@ async def greet(ends: Ends, capabilities: Mapping[str, object]) -> None:
     ends.server.clear()
 
 
-async def asked(ends: Ends) -> dict[str, Any]:
+async def shown_form(ends: Ends) -> dict[str, Any]:
     """Return the question that the client's user sees."""
 
     async def found() -> list[dict[str, Any]]:
@@ -38,7 +38,7 @@ async def wait_shown(server: Served, ends: Ends) -> dict[str, Any]:
     await greet(ends, FORMS)
     await ends.ask(1, "deploy")
     await waiting(server)
-    return await asked(ends)
+    return await shown_form(ends)
 
 
 class TestInform:
@@ -73,7 +73,7 @@ class TestInform:
             ends.lists = lists
             await ends.ask(1, name)
             await waiting(server)
-            message = (await asked(ends))["params"]["message"]
+            message = (await shown_form(ends))["params"]["message"]
             assert message.startswith("'deploy. Approved by ops")
             assert "waits for an operator of Interlock" in message[:140]
             assert message.endswith("Close this to keep waiting.")

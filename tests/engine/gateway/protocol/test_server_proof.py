@@ -45,7 +45,7 @@ def page(status: str, body: str) -> bytes:
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
 
 
-async def asked(server: Served, lines: dict[str, str]) -> tuple[int, str]:
+async def proof_answer(server: Served, lines: dict[str, str]) -> tuple[int, str]:
     """Return the server's answer to a proof request."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.address.port)
     head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
@@ -145,9 +145,9 @@ class TestServer:
         async with served(tmp_path) as server:
             host, key = f"127.0.0.1:{server.address.port}", hashlib.sha256(server.agent.encode())
             made = hmac.new(key.digest(), f"interlock proof {host} {'0' * 64}".encode(), hashlib.sha256)
-            assert await asked(server, question(server.agent, host)) == (200, made.hexdigest())
+            assert await proof_answer(server, question(server.agent, host)) == (200, made.hexdigest())
             server.tokens.revoke("bot")
-            assert (await asked(server, question(server.agent, host)))[0] == 401
+            assert (await proof_answer(server, question(server.agent, host)))[0] == 401
             with pytest.raises(GatewayError, match="does not know this token"):
                 await server.agent_client().link.open()
 
@@ -156,7 +156,7 @@ class TestServer:
         async with served(tmp_path) as server:
             port = server.address.port
             for host in ("127.0.0.1:1", f"localhost:{port}", f"[::1]:{port}", "example.com", ""):
-                status, said = await asked(server, question(server.agent, host))
+                status, said = await proof_answer(server, question(server.agent, host))
                 assert status == 421, said
 
     async def test_relay_on_another_local_address_gets_no_token(self, tmp_path: Path) -> None:
@@ -187,19 +187,19 @@ class TestServer:
         """A proof request with an invalid nonce is refused."""
         async with served(tmp_path) as server:
             host = f"127.0.0.1:{server.address.port}"
-            assert (await asked(server, question(server.agent, host, nonce)))[0] == 400
+            assert (await proof_answer(server, question(server.agent, host, nonce)))[0] == 400
 
     async def test_request_of_a_browser_page_is_refused(self, tmp_path: Path) -> None:
         """A proof request from a browser's page is refused."""
         async with served(tmp_path) as server:
             host = f"127.0.0.1:{server.address.port}"
             lines = question(server.agent, host) | {"Origin": f"http://{host}"}
-            assert (await asked(server, lines))[0] == 400
+            assert (await proof_answer(server, lines))[0] == 400
 
     async def test_unknown_token_names_count_as_wrong_tokens(self, tmp_path: Path) -> None:
         """Unknown token names count as wrong tokens, and a valid token is still accepted."""
         async with served(tmp_path, limits=Limits(failures=3)) as server:
             host = f"127.0.0.1:{server.address.port}"
-            wrong = [(await asked(server, question(f"wrong-{n}", host)))[0] for n in range(5)]
+            wrong = [(await proof_answer(server, question(f"wrong-{n}", host)))[0] for n in range(5)]
             assert wrong == [401, 401, 401, 429, 429]
-            assert (await asked(server, question(server.agent, host)))[0] == 200
+            assert (await proof_answer(server, question(server.agent, host)))[0] == 200

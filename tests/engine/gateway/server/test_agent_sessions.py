@@ -19,7 +19,7 @@ from ..served import Served, raw, served, until
 ASKS = "require human-approval before deploy"
 
 
-async def nobody_waits(served: Served) -> bool:
+async def has_no_requests(served: Served) -> bool:
     return not await served.hub.approvals()
 
 
@@ -133,7 +133,7 @@ class TestNobodyWaits:
             await until(server.hub.approvals)
             await client.close()
             await asyncio.gather(going, return_exceptions=True)
-            await until(lambda: nobody_waits(server))
+            await until(lambda: has_no_requests(server))
             events = await server.hub.recorded(gate.id)
             assert not [event for event in events if isinstance(event.body, CallDecided)]
             async with server.agent_client() as again:
@@ -155,7 +155,7 @@ class TestNobodyWaits:
             await until(server.hub.approvals)
             with pytest.raises(RequestFailedError):
                 await gate.call("deploy", {"other": 1}, call_id="d1")
-            await until(lambda: nobody_waits(server))
+            await until(lambda: has_no_requests(server))
 
     @pytest.mark.slow
     async def test_abandoned_call_does_not_affect_resumed_session(self, tmp_path: Path) -> None:

@@ -32,7 +32,7 @@ async def status(server: Served, request: bytes) -> int:
         return int(head.split()[1]) if head else 0
 
 
-async def still_serves(server: Served) -> None:
+async def check_still_serves(server: Served) -> None:
     """Check that an agent's calls are still judged."""
     async with asyncio.timeout(PATIENCE), server.agent_client() as client, client.session("bot") as gate:
         assert (await gate.call("rm", {})).outcome == "block"
@@ -106,7 +106,7 @@ class TestTokenGuessing:
         async with served(tmp_path, limits=Limits(failures=3)) as server:
             said = [await status(server, upgrade(server, bearer(f"guess-{n}"))) for n in range(6)]
             assert said == [401, 401, 401, 429, 429, 429]
-            await still_serves(server)
+            await check_still_serves(server)
 
     async def test_no_secret_in_any_log(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         """No log contains a token, whether right, wrong or in a malformed header."""
@@ -119,7 +119,7 @@ class TestTokenGuessing:
             await status(server, upgrade(server, f"Authorization Bearer {wrong}"))
             await status(server, upgrade(server, f"Authorization: Bearer {wrong}\x00"))
             await status(server, b"GET /agent?token=%s HTTP/1.0\r\n\r\n" % wrong.encode())
-            await still_serves(server)
+            await check_still_serves(server)
             async with server.console() as console:
                 await console.sessions()
             with pytest.raises(NotAdmittedError) as refused:
@@ -153,7 +153,7 @@ class TestBrokenHandshakes:
             ]
             for request in broken:
                 assert await status(server, request) not in (101, 200)
-            await still_serves(server)
+            await check_still_serves(server)
 
     async def test_other_paths_do_not_exist(self, tmp_path: Path) -> None:
         """Only `/agent` and `/console` exist."""
@@ -209,7 +209,7 @@ class TestBrokenHandshakes:
             silent = [await asyncio.open_connection("127.0.0.1", server.address.port) for _ in range(64)]
             for _, writer in silent:
                 writer.write(b"GET /agent HTTP/1.1\r\nHost:")
-            await still_serves(server)
+            await check_still_serves(server)
             peers = server.gateway._peers  # type: ignore[reportPrivateUsage]
             await until(lambda: asyncio.sleep(0, len(peers.strangers) <= 8))
             for _, writer in silent:
@@ -238,7 +238,7 @@ class TestOversizedFrames:
             for _ in range(20):
                 await peer.send(framed(b"x" * 65_000, opcode=0, final=False))
             assert await peer.closed_with() in (1009, None)
-            await still_serves(server)
+            await check_still_serves(server)
 
     async def test_huge_claimed_length_is_refused(self, tmp_path: Path) -> None:
         """A frame with a huge claimed length is refused at once."""
@@ -295,7 +295,7 @@ class TestMalformedFrames:
             await let_in(server, peer)
             await peer.send(frame)
             assert await peer.closed_with() == code
-            await still_serves(server)
+            await check_still_serves(server)
 
     async def test_non_utf8_text_ends_its_connection(self, tmp_path: Path) -> None:
         """A text that is not UTF-8 ends its connection."""
@@ -334,7 +334,7 @@ class TestMalformedFrames:
                 async with asyncio.timeout(PATIENCE):
                     assert '"error"' in str(await socket.recv())
             assert await server.hub.sessions() == []
-            await still_serves(server)
+            await check_still_serves(server)
 
     async def test_partial_frame_connection_is_removed(self, tmp_path: Path) -> None:
         """A connection that ends in the middle of a frame is removed."""
@@ -357,7 +357,7 @@ class TestTooManyConnections:
                 async with raw(server, server.other):
                     pass
             await until(lambda: asyncio.sleep(0, not server.gateway._connections))  # type: ignore[reportPrivateUsage]
-            await still_serves(server)
+            await check_still_serves(server)
 
     async def test_ungreeted_connections_count(self, tmp_path: Path) -> None:
         """A connection that has not greeted yet counts towards the limit."""

@@ -14,7 +14,7 @@ from ..served import Served, served, until
 ASKS = "require human-approval before deploy"
 
 
-async def lost(hub: Hub | ConsoleClient) -> list[ApprovalState]:
+async def disconnected_requests(hub: Hub | ConsoleClient) -> list[ApprovalState]:
     return [each for each in await hub.approvals() if each.disconnected is not None]
 
 
@@ -30,7 +30,7 @@ async def abandoned(server: Served) -> str:
     await until(server.hub.approvals)
     await client.close()
     await asyncio.gather(going, return_exceptions=True)
-    await until(lambda: lost(server.hub))
+    await until(lambda: disconnected_requests(server.hub))
     return gate.id
 
 
@@ -40,13 +40,13 @@ class TestShown:
         async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
             events = ada.subscribe()
             session = await abandoned(server)
-            [there] = await until(lambda: lost(ada))
-            [here] = await lost(server.hub)
+            [there] = await until(lambda: disconnected_requests(ada))
+            [here] = await disconnected_requests(server.hub)
             assert there == here
             assert here.disconnected is not None
             assert here.disconnected > here.since
             async with server.console(server.ben) as ben:
-                assert await until(lambda: lost(ben)) == [here]
+                assert await until(lambda: disconnected_requests(ben)) == [here]
             events.close()
             seen = [event async for event in events if isinstance(event, DisconnectedCalls)]
             assert (seen[-1].session, set(seen[-1].calls)) == (session, {"d1"})
@@ -55,7 +55,7 @@ class TestShown:
         """An agent that repeats its call counts as connected again."""
         async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
             session = await abandoned(server)
-            await until(lambda: lost(ada))
+            await until(lambda: disconnected_requests(ada))
             async with server.agent_client() as again:
                 gate = await again.resume(session)
                 going = asyncio.create_task(gate.call("deploy", {}, call_id="d1"))
@@ -73,17 +73,17 @@ class TestShown:
             assert (await gate.call("deploy", {}, call_id="d1", wait=0.0)).outcome == "waiting"
             assert len(await until(lambda: connected(server.hub))) == 1
             await client.close()
-            assert len(await until(lambda: lost(server.hub))) == 1
+            assert len(await until(lambda: disconnected_requests(server.hub))) == 1
 
     async def test_replaced_request_is_shown_as_disconnected(self, tmp_path: Path) -> None:
         """A request that replaces that of a disconnected call is shown as disconnected, too."""
         async with served(tmp_path, rules=ASKS + "\nblock rm") as server, server.console() as ada:
             session = await abandoned(server)
-            [first] = await until(lambda: lost(ada))
+            [first] = await until(lambda: disconnected_requests(ada))
             assert (await server.hub.toggle_net(session, "block-rm", False, by="ben", reason="no")).ok
 
             async def asked_anew() -> list[ApprovalState]:
-                return [each for each in await lost(ada) if each.id != first.id]
+                return [each for each in await disconnected_requests(ada) if each.id != first.id]
 
             [second] = await until(asked_anew)
             assert second.disconnected == first.disconnected
@@ -92,7 +92,7 @@ class TestShown:
         """A console that lost its own connection is notified that the agent is connected again."""
         async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
             session = await abandoned(server)
-            await until(lambda: lost(ada))
+            await until(lambda: disconnected_requests(ada))
             [mirrored] = [each for each in server.gateway._connections if each.identity.name == "ada"]
             async with server.agent_client() as again:
                 gate = await again.resume(session)
@@ -108,7 +108,7 @@ class TestDecided:
         """The decision counts and mentions the disconnected agent, which gets it when it returns."""
         async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
             session = await abandoned(server)
-            [request] = await until(lambda: lost(ada))
+            [request] = await until(lambda: disconnected_requests(ada))
             outcome = await ada.decide(request.id, approved=True, digest=request.digest)
             assert outcome.ok
             assert outcome.message.startswith(

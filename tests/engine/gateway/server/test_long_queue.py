@@ -49,7 +49,7 @@ async def waiting(
         await asyncio.gather(*calls, return_exceptions=True)
 
 
-async def known(console: ConsoleClient) -> int:
+async def known_requests(console: ConsoleClient) -> int:
     """Return the number of waiting requests that the console knows."""
     return len(await console.approvals()) + console.unread().requests
 
@@ -89,7 +89,7 @@ class TestWhileItIsRead:
         async with waiting(tmp_path) as (server, gates), server.console() as console:
             assert await console.session(gates[2].id) == await server.hub.session(gates[2].id)
             assert read == [gates[2].id]
-            assert await known(console) == LONG
+            assert await known_requests(console) == LONG
             assert console.unread().sessions == 3
 
     @pytest.mark.slow
@@ -104,7 +104,7 @@ class TestWhileItIsRead:
                         break
             listed = {each.id for each in await console.approvals()}
             assert event.body.approval_id in listed
-            assert await known(console) == LONG + 1
+            assert await known_requests(console) == LONG + 1
             assert read == [gates[1].id]
             going.cancel()
             await asyncio.gather(going, return_exceptions=True)
@@ -119,7 +119,7 @@ class TestWhileItIsRead:
                 assert outcome.ok, outcome.message
 
                 async def gone(left: int = left) -> bool:
-                    return await known(console) == left
+                    return await known_requests(console) == left
 
                 await until(gone)
                 assert request.id not in {each.id for each in await console.approvals()}

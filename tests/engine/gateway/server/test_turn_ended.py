@@ -23,7 +23,7 @@ block rm
 """
 
 
-async def rest(server: Served, gate: AgentSession) -> None:
+async def end_turn(server: Served, gate: AgentSession) -> None:
     await gate._client.link.request(END_TURN, SessionParams(session=gate.id))
 
 
@@ -38,7 +38,7 @@ class TestRest:
             gate = await client.open("bot")
             await gate.call("test", {}, call_id="t1")
             assert (await server.hub.session(gate.id)).pending
-            await rest(server, gate)
+            await end_turn(server, gate)
             state = await server.hub.session(gate.id)
             assert (state.pending, state.calls["t1"].status) == ([], "unknown")
             [result] = await results(server, gate.id)
@@ -53,7 +53,7 @@ class TestRest:
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             gate = await client.open("bot")
             await gate.call("push", {}, call_id="p1")
-            await rest(server, gate)
+            await end_turn(server, gate)
             assert (await gate.call("push", {}, call_id="p2")).outcome == "block"
 
     async def test_other_calls_are_unchanged(self, tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ class TestRest:
             await gate.call("rm", {}, call_id="r1")
             assert (await gate.call("ask", {}, call_id="a1", wait=0.0)).outcome == "waiting"
             await until(server.hub.approvals)
-            await rest(server, gate)
+            await end_turn(server, gate)
             calls = (await server.hub.session(gate.id)).calls
             assert {name: call.status for name, call in calls.items()} == {
                 "l1": "done",
@@ -80,8 +80,8 @@ class TestRest:
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             gate = await client.open("bot")
             await gate.call("ls", {}, call_id="l1")
-            await rest(server, gate)
-            await rest(server, gate)
+            await end_turn(server, gate)
+            await end_turn(server, gate)
             assert len(await results(server, gate.id)) == 1
 
     async def test_late_result_unlocks_no_rule(self, tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ class TestRest:
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             gate = await client.open("bot")
             await gate.call("test", {}, call_id="t1")
-            await rest(server, gate)
+            await end_turn(server, gate)
             await gate.result("t1", "42 passed")
             call = (await server.hub.session(gate.id)).calls["t1"]
             assert (call.status, call.output) == ("done", "42 passed")
@@ -104,7 +104,7 @@ class TestRest:
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             gate = await client.resume("s-1")
             assert (await server.hub.session("s-1")).pending
-            await rest(server, gate)
+            await end_turn(server, gate)
             state = await server.hub.session("s-1")
             assert state.pending == []
             assert fold(await server.hub.recorded("s-1")) == state
