@@ -115,7 +115,7 @@ class TestTool:
         outcome = await hub.replace_rules(session, NewRules(registry, registry, applied))
         assert outcome.ok, outcome.message
 
-    def has_it(self, hub: Hub, session: str) -> bool:
+    def offers_plan_tool(self, hub: Hub, session: str) -> bool:
         """Return whether the model is offered the plan tool in its next step."""
         return any(tool.name == "plan" for tool in hub._live.get(session)[1].tools)
 
@@ -124,7 +124,7 @@ class TestTool:
         shop = Shop()
         asking = await self.opened(hub, shop, RULES)
         other = await self.opened(hub, shop, "require human-approval before deploy\n")
-        assert (self.has_it(hub, asking), self.has_it(hub, other)) == (True, False)
+        assert (self.offers_plan_tool(hub, asking), self.offers_plan_tool(hub, other)) == (True, False)
         [begun] = bodies(hub, asking, SessionOpened)
         assert "plan" in begun.tools
 
@@ -134,9 +134,9 @@ class TestTool:
         replies = (T("hello"), C(plan=PLAN), C(deploy={"env": "test"}), T("done"))
         session = await self.opened(hub, shop, "require human-approval before deploy\n", *replies)
         await run(hub, session)
-        assert not self.has_it(hub, session)
+        assert not self.offers_plan_tool(hub, session)
         await self.replace(hub, session, RULES)
-        assert self.has_it(hub, session)
+        assert self.offers_plan_tool(hub, session)
         assert await run(hub, session) == ["plan"]
         assert shop.ran == ["deploy test"]
         await check(hub, session)
@@ -147,7 +147,7 @@ class TestTool:
         replies = (C(plan=PLAN), C(deploy={"env": "test"}), T("done"))
         session = await self.opened(hub, shop, RULES, *replies)
         await self.replace(hub, session, "require human-approval before deploy\n")
-        assert self.has_it(hub, session)
+        assert self.offers_plan_tool(hub, session)
         assert await run(hub, session) == ["deploy"]
         said = [m.text for m in bodies(hub, session, MessageAdded) if m.role == "tool"]
         assert "This plan lets nothing pass by itself" in said[0]

@@ -93,7 +93,7 @@ class Family:
 
 
 @cache
-def lived(folder: Path, approved: bool) -> list[JournalEvent]:
+def events_without_death(folder: Path, approved: bool) -> list[JournalEvent]:
     """Return all events of a family whose host did not die, in recorded order."""
 
     async def live() -> list[JournalEvent]:
@@ -137,7 +137,7 @@ class TestEveryDeath:
         only if it was allowed and left no result, or no record shows its subagent. Every record equals
         its live session.
         """
-        events = lived(folder, approved)
+        events = events_without_death(folder, approved)
         assert len(events) > 30
         for last in range(len(events), 3, -EACH):
             asyncio.run(self.die(folder / f"{next(NUMBERS)}.db", events[:last], approved))

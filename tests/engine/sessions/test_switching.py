@@ -84,7 +84,7 @@ async def waiting(hub: Hub, shop: Shop) -> str:
     return session
 
 
-async def asked(hub: Hub) -> list[ApprovalState]:
+async def open_requests(hub: Hub) -> list[ApprovalState]:
     """Wait for the open requests, which may be renewed after a withdrawal."""
     for _ in range(1_000):
         found = await hub.approvals()
@@ -324,7 +324,7 @@ class TestDefaults:
         assert (self.LIMIT in state.active, state.changes) == (True, {})
         [toggled] = bodies(hub, session, NetToggled)
         assert (toggled.active, toggled.reason, toggled.others) == (True, "deploys are safe", ("ada",))
-        [request] = await asked(hub)
+        [request] = await open_requests(hub)
         assert (request.people, shop.ran) == (2, [])
         await check(hub, session)
 
@@ -335,7 +335,7 @@ class TestDefaults:
         assert (await hub.toggle_net(session, self.LIMIT, True, by="ada")).needs_reason
         assert (await hub.toggle_net(session, self.LIMIT, True, by="ada", reason="x")).ok
         assert set(self.active(await hub.session(session))) == {self.LIMIT, self.BLOCK}
-        await asked(hub)
+        await open_requests(hub)
         await check(hub, session)
 
     def active(self, state: SessionState) -> list[str]:
@@ -379,7 +379,7 @@ class TestDeadline:
         for active in (False, True, False):
             watch.now += timedelta(minutes=2)
             await hub.toggle_net(session, "block-rm", active, by="ada", reason="x")
-            [request] = await asked(hub)
+            [request] = await open_requests(hub)
             assert request.id not in seen
             seen.add(request.id)
             assert request.expires == first.expires
@@ -388,7 +388,7 @@ class TestDeadline:
         assert (await hub.extend(request.id, seconds=900, by="ben")).ok
         later = watch.now + timedelta(minutes=15)
         await hub.toggle_net(session, "block-rm", True, by="ada")
-        [request] = await asked(hub)
+        [request] = await open_requests(hub)
         assert request.expires == later
         watch.now = later + timedelta(seconds=1)
         late = await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
@@ -551,7 +551,7 @@ class TestOneOperator:
             for change in list((await hub.session(session)).changes):
                 await hub.confirm_change(session, change, by=name)
                 await hub.confirm_change(session, change, by=name.upper())
-            for request in await asked(hub):
+            for request in await open_requests(hub):
                 terms = GrantTerms("names")
                 for each in (name, f" {name} ", name.upper()):
                     await hub.decide(request.id, approved=True, by=each, digest=request.digest)
@@ -560,7 +560,7 @@ class TestOneOperator:
             for key in REGISTRY:
                 await hub.toggle_net(session, key, True, by=name)
             await hub.set_mode(session, "enforce", by=name)
-        [request] = await asked(hub)
+        [request] = await open_requests(hub)
         assert shop.ran == []
         assert (request.people, TWO in (await hub.session(session)).active) == (2, True)
         assert not bodies(hub, session, CallDecided)

@@ -24,7 +24,7 @@ SUBMIT = C(submit={"text": "notes"})
 SIGNED = {"by": "ada"}
 
 
-def last(hub: Hub, session: str) -> SessionStatus:
+def last_status(hub: Hub, session: str) -> SessionStatus:
     """Return the last status in the record."""
     return bodies(hub, session, SessionStatus)[-1]
 
@@ -37,7 +37,7 @@ class TestClosed:
         await asked(hub)
         await hub.close_session(session, by="maria")
         left = f"left after step 3; `interlock flow resume {session}` continues it"
-        assert last(hub, session) == SessionStatus(status="failed", error=left, by="maria")
+        assert last_status(hub, session) == SessionStatus(status="failed", error=left, by="maria")
         [recorded] = open_reader(hub.database).sessions()
         assert (recorded.status, recorded.error) == ("failed", left)
         await go_on(hub, session, Release)
@@ -51,7 +51,7 @@ class TestClosed:
         session = await begin(hub, Short)
         state = await ended(hub, session)
         await hub.close_session(session, by="maria")
-        assert last(hub, session) == SessionStatus(status="failed", error=state.error, by="maria")
+        assert last_status(hub, session) == SessionStatus(status="failed", error=state.error, by="maria")
         assert "agent 'Draft'" in (state.error or "")
 
     async def test_run_with_output_is_done(self, hubs: Callable[[], Hub]) -> None:
@@ -60,7 +60,7 @@ class TestClosed:
         session = await begin(hub, Short, SUBMIT)
         await ended(hub, session)
         await hub.close_session(session, by="maria")
-        assert last(hub, session) == SessionStatus(status="done", by="maria")
+        assert last_status(hub, session) == SessionStatus(status="done", by="maria")
 
     async def test_closing_the_hub_leaves_each_run(self, hubs: Callable[[], Hub]) -> None:
         """Closing the hub records each run as left, once, and withdraws its requests."""
@@ -70,7 +70,7 @@ class TestClosed:
         await hub.close()
         ends = [status.status for status in bodies(hub, session, SessionStatus)]
         assert ends == ["running", "failed"]
-        assert "left after step 3" in (last(hub, session).error or "")
+        assert "left after step 3" in (last_status(hub, session).error or "")
         [gone] = bodies(hub, session, ApprovalWithdrawn)
         assert gone.approval_id == request.id
 
@@ -87,7 +87,7 @@ class TestClosed:
         assert (await hub.session(session)).status == "failed"
         disk.full_for(None)
         await hub.close_session(session, by="maria")
-        assert "left after step 3" in (last(hub, session).error or "")
+        assert "left after step 3" in (last_status(hub, session).error or "")
 
 
 class TestBranched:

@@ -54,7 +54,7 @@ class Due(BaseModel):
     on: date
 
 
-def made(
+def flow_of_nodes(
     takes: type[BaseModel], gives: type[BaseModel], nodes: Callable[[FlowBuilder], FlowBuilder]
 ) -> type[Flow]:
     """Build a flow of these nodes."""
@@ -114,7 +114,7 @@ def two_agents(one: ScriptedModel, two: ScriptedModel) -> type[Flow]:
     class Second(AgentNode[Notes, Signing]):
         config = AgentConfig("Sign.", two, (deploy,))
 
-    return made(Commit, Signing, lambda g: g.agent(First).agent(Second))
+    return flow_of_nodes(Commit, Signing, lambda g: g.agent(First).agent(Second))
 
 
 class TestSteps:
@@ -130,7 +130,7 @@ class TestSteps:
             raise raised
 
         hub = hubs()
-        session = await begin(hub, made(Commit, Notes, lambda g: g.work(gives_up)))
+        session = await begin(hub, flow_of_nodes(Commit, Notes, lambda g: g.work(gives_up)))
         state = await ended(hub, session)
         assert state.status == "failed"
         assert said in (state.error or "")
@@ -154,7 +154,7 @@ class TestSteps:
             return Notes(text="")
 
         hub = hubs()
-        flow = made(Commit, Notes, lambda g: g.work(stubborn).work(after))
+        flow = flow_of_nodes(Commit, Notes, lambda g: g.work(stubborn).work(after))
         session = await begin(hub, flow)
         await began.wait()
         await hub.abort(session, "enough")
@@ -186,7 +186,7 @@ class TestSteps:
             hub._live.hosted(session).run._began -= 100
             return Notes(text="late")
 
-        flow = made(Commit, Notes, lambda g: g.work(slow))
+        flow = flow_of_nodes(Commit, Notes, lambda g: g.work(slow))
         session = await hub.open_flow(
             flow, Commit(sha="a"), SessionConfig({}), limits=RunLimits(max_seconds=50), session_id="slow"
         )
@@ -302,7 +302,7 @@ class TestAnswers:
         """P-81: an answer is validated as JSON, also for a strict model."""
 
         hub = hubs()
-        session = await begin(hub, made(Commit, Due, lambda g: g.suspend(Commit, Due)))
+        session = await begin(hub, flow_of_nodes(Commit, Due, lambda g: g.suspend(Commit, Due)))
         request = await asked(hub)
         outcome = await hub.decide(request.id, approved=True, by="ada", input={"on": "2025-01-02"})
         assert outcome.ok, outcome.message
@@ -338,7 +338,7 @@ class TestSecrets:
         hub = hubs()
         seen: list[str] = []
         events = hub.subscribe()
-        flow = made(Commit, Notes, lambda g: g.work(login).work(use))
+        flow = flow_of_nodes(Commit, Notes, lambda g: g.work(login).work(use))
         session = await begin(hub, flow)
         async with asyncio.timeout(10):
             async for event in events:

@@ -250,7 +250,7 @@ async def decide_one(hub: Hub, shaped: Shaped, request: ApprovalState) -> None:
         await hub.decide(request.id, approved=said, by="ada", reason="no")
 
 
-def asked_in_vain(events: Sequence[JournalEvent]) -> list[str]:
+def requests_after_answer(events: Sequence[JournalEvent]) -> list[str]:
     """Return the calls with a request after they had been answered."""
     answered: set[str] = set()
     again: list[str] = []
@@ -328,7 +328,7 @@ class TestInterrupted:
                 # An approved call whose host died during it may have run or not, and is not repeated.
                 assert Counter(marks) <= marked
                 events = list(open_reader(hub.database).events(session))
-                assert asked_in_vain(events) == []
+                assert requests_after_answer(events) == []
                 assert state.approvals == {}
                 await checked(hub, session)
             finally:
