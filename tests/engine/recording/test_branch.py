@@ -31,7 +31,7 @@ def bot(shop: Shop, *replies: Reply) -> Agent:
     return Agent(ScriptedModel(list(replies)), name="bot", tools=shop.tools())
 
 
-async def worked(hub: Hub, shop: Shop) -> str:
+async def worked_session(hub: Hub, shop: Shop) -> str:
     """A session with a test, two deploys and a third deploy that was blocked."""
     agent = bot(shop, C(test={}), C(deploy={}), C(test={}), C(deploy={}), C(deploy={}), T("done"))
     session = await hub.open_session(agent, SessionConfig(NETS, by="maria"))
@@ -40,7 +40,7 @@ async def worked(hub: Hub, shop: Shop) -> str:
     return session
 
 
-async def after(hub: Hub, session: str, kind: type, number: int) -> int:
+async def seq_after(hub: Hub, session: str, kind: type, number: int) -> int:
     """Return the number of the tool message that follows the `number`-th event of `kind`."""
     events = await hub.recorded(session)
     found = [e.seq for e in events if isinstance(e.body, kind)][number]
@@ -54,8 +54,8 @@ async def after(hub: Hub, session: str, kind: type, number: int) -> int:
 class TestBranch:
     async def test_starts_with_state_of_its_event(self, hub: Hub, shop: Shop) -> None:
         """A branch has the conversation and markings of its event, and then diverges."""
-        session = await worked(hub, shop)
-        at = await after(hub, session, CallResult, 1)
+        session = await worked_session(hub, shop)
+        at = await seq_after(hub, session, CallResult, 1)
         then = fold((await hub.recorded(session))[:at])
         assert then.nets["limit-deploy-2"].marking["budget"] == 1
         agent = bot(shop, C(test={}), T("enough"))
@@ -81,7 +81,7 @@ class TestBranch:
 
     async def test_branch_folds_without_its_parent(self, hub: Hub, shop: Shop) -> None:
         """The branch's events fold to its state and contain no decisions or results of the parent."""
-        session = await worked(hub, shop)
+        session = await worked_session(hub, shop)
         at = (await hub.recorded(session))[-2].seq
         branch = await hub.branch_session(session, at, bot(shop), SessionConfig(NETS))
         state = fold(await hub.recorded(branch))
@@ -100,8 +100,8 @@ class TestBranch:
 
     async def test_gate_has_the_limit_left_at_its_event(self, hub: Hub, shop: Shop) -> None:
         """G-63: the gate of a branch has the limit that was left at its event."""
-        session = await worked(hub, shop)
-        at = await after(hub, session, CallResult, 1)
+        session = await worked_session(hub, shop)
+        at = await seq_after(hub, session, CallResult, 1)
         agent = bot(shop, C(deploy={}), C(test={}), C(deploy={}), C(test={}), C(deploy={}), T("done"))
         branch = await hub.branch_session(session, at, agent, SessionConfig(NETS))
         await hub.send(branch, "go on")
@@ -118,8 +118,8 @@ class TestBranch:
 
     async def test_branch_can_be_branched_and_resumed(self, hub: Hub, shop: Shop) -> None:
         """A branch can be branched and resumed like any session."""
-        session = await worked(hub, shop)
-        at = await after(hub, session, CallResult, 1)
+        session = await worked_session(hub, shop)
+        at = await seq_after(hub, session, CallResult, 1)
         branch = await hub.branch_session(
             session, at, bot(shop, T("x")), SessionConfig(NETS), branch_id="b1"
         )
@@ -147,8 +147,8 @@ class TestBranch:
 
     async def test_differing_nets_are_refused(self, hub: Hub, shop: Shop) -> None:
         """Nets that differ from the record's are refused unless nets="changed" is given."""
-        session = await worked(hub, shop)
-        at = await after(hub, session, CallResult, 0)
+        session = await worked_session(hub, shop)
+        at = await seq_after(hub, session, CallResult, 0)
         others = {"limit-deploy-2": limit("deploy", 2)}
         with pytest.raises(ResumeError, match="'require-test-before-deploy' is missing"):
             await hub.branch_session(session, at, bot(shop), SessionConfig(others))
@@ -166,10 +166,10 @@ class TestBranch:
 class TestPoints:
     async def test_open_call_cannot_be_branched(self, hub: Hub, shop: Shop) -> None:
         """If a call has no result, the error names the call and the nearest possible events."""
-        session = await worked(hub, shop)
+        session = await worked_session(hub, shop)
         events = await hub.recorded(session)
         proposed = next(e for e in events if isinstance(e.body, MessageAdded) and e.body.calls)
-        answered = await after(hub, session, CallResult, 0)
+        answered = await seq_after(hub, session, CallResult, 0)
         call = proposed.body.calls[0].call_id
         for at in range(proposed.seq, answered):
             with pytest.raises(BranchError) as caught:

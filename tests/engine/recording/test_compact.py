@@ -37,7 +37,7 @@ REGISTRY = compile_rules(RULES).registry
 STEPS = (C(test={}, rm={}), T("tested"))
 
 
-async def worked(hub: Hub, agent: Agent) -> str:
+async def worked_session(hub: Hub, agent: Agent) -> str:
     """A session with one completed turn: a call that ran, a blocked one and an answer."""
     session = await hub.open_session(agent, SessionConfig(REGISTRY))
     await hub.send(session, "go", by="maria")
@@ -68,7 +68,7 @@ class Held:
 class TestRecord:
     async def test_summary_is_a_recorded_message(self, hub: Hub, shop: Shop) -> None:
         """Section 9: the summary is a recorded message with its operator and the kept messages."""
-        session = await worked(hub, bot(shop, *STEPS, T("It was tested.")))
+        session = await worked_session(hub, bot(shop, *STEPS, T("It was tested.")))
         outcome = await hub.compact(session, by="ben", keep_last=1)
         assert (outcome.ok, outcome.message) == (
             True,
@@ -90,7 +90,7 @@ class TestRecord:
 
     async def test_transcript_and_replay_have_the_summary(self, hub: Hub, shop: Shop) -> None:
         """Section 9: the transcript contains the summary, and a replay describes it."""
-        session = await worked(hub, bot(shop, *STEPS, T("It was tested.")))
+        session = await worked_session(hub, bot(shop, *STEPS, T("It was tested.")))
         before = list((await hub.session(session)).transcript)
         await hub.compact(session, by="ben", keep_last=1)
         *rest, shown = (await hub.session(session)).transcript
@@ -108,7 +108,7 @@ class TestRecord:
     async def test_nets_are_unchanged(self, hub: Hub, shop: Shop) -> None:
         """Section 9: compaction does not change the nets."""
         agent = bot(shop, *STEPS, T("S"), C(rm={}), T("no"))
-        session = await worked(hub, agent)
+        session = await worked_session(hub, agent)
         before = dict((await hub.session(session)).nets)
         await hub.compact(session, by="ben", keep_last=0)
         assert (await hub.session(session)).nets == before
@@ -131,7 +131,7 @@ class TestRefusing:
 
     async def test_failed_model_changes_nothing(self, hub: Hub, shop: Shop) -> None:
         """Section 9: if the model fails, nothing changes and the session is idle, not failed."""
-        session = await worked(hub, bot(shop, *STEPS, ERR("overloaded"), T("fine")))
+        session = await worked_session(hub, bot(shop, *STEPS, ERR("overloaded"), T("fine")))
         outcome = await hub.compact(session, by="ben", keep_last=0)
         assert (outcome.ok, outcome.message) == (
             False,
@@ -197,7 +197,7 @@ class TestGoingOn:
     async def test_resumed_session_sends_the_live_prompt(self, hub: Hub, shop: Shop) -> None:
         """A-77: a session resumed after compaction sends exactly what the live one would have sent."""
         agent = bot(shop, *STEPS, T("S"), T("on"))
-        session = await worked(hub, agent)
+        session = await worked_session(hub, agent)
         await hub.compact(session, by="ben", keep_last=2)
         await hub.send(session, "go on", by="ben")
         await hub.wait(session)
@@ -217,7 +217,7 @@ class TestGoingOn:
     @pytest.mark.slow
     async def test_branch_after_summary_starts_with_it(self, hub: Hub, shop: Shop) -> None:
         """A-77: a branch after the summary starts with it; one before it has the full conversation."""
-        session = await worked(hub, bot(shop, *STEPS, T("S")))
+        session = await worked_session(hub, bot(shop, *STEPS, T("S")))
         before = (await hub.session(session)).seq
         await hub.compact(session, by="ben", keep_last=1)
         after = (await hub.session(session)).seq

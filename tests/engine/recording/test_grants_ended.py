@@ -26,7 +26,9 @@ ASK = "require human-approval before deploy"
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 
 
-async def asks(hub: Hub, session: str, call_id: str, *, grant: GrantTerms | None = None) -> bool:
+async def call_and_approve(
+    hub: Hub, session: str, call_id: str, *, grant: GrantTerms | None = None
+) -> bool:
     """Make a call and approve a request, with a grant if given; return whether there was a request."""
     call = asyncio.ensure_future(hub.call(session, call_id, "deploy", {"env": "prod"}))
     asked = asyncio.ensure_future(until(hub.approvals))
@@ -48,19 +50,19 @@ class TestClockSetBack:
         clock = Clock(NOON)
         hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
         session = await opened(hub, ASK)
-        assert await asks(hub, session, "c1", grant=GrantTerms("names", seconds=60.0))
+        assert await call_and_approve(hub, session, "c1", grant=GrantTerms("names", seconds=60.0))
         clock.now += timedelta(seconds=30)
-        assert not await asks(hub, session, "c2")
+        assert not await call_and_approve(hub, session, "c2")
         clock.now += timedelta(seconds=120)
         if asked_after:
-            assert await asks(hub, session, "c3")
+            assert await call_and_approve(hub, session, "c3")
         await hub.close_session(session, by="jo")
         await hub.close()
         for back in (timedelta(seconds=20), timedelta(seconds=-86_400)):
             clock.now = NOON + back
             hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
             await resumed(hub, session, ASK)
-            assert await asks(hub, session, f"at {back}")
+            assert await call_and_approve(hub, session, f"at {back}")
             await hub.close_session(session, by="jo")
             await hub.close()
 
@@ -69,17 +71,17 @@ class TestClockSetBack:
         clock = Clock(NOON)
         hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
         session = await opened(hub, ASK)
-        assert await asks(hub, session, "c1", grant=GrantTerms("names", seconds=60.0))
+        assert await call_and_approve(hub, session, "c1", grant=GrantTerms("names", seconds=60.0))
         clock.now += timedelta(seconds=50)
-        assert not await asks(hub, session, "c2")
+        assert not await call_and_approve(hub, session, "c2")
         await hub.close_session(session, by="jo")
         await hub.close()
         clock.now = NOON
         hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
         await resumed(hub, session, ASK)
-        assert not await asks(hub, session, "c3")
+        assert not await call_and_approve(hub, session, "c3")
         clock.now = NOON + timedelta(seconds=61)
-        assert await asks(hub, session, "c4")
+        assert await call_and_approve(hub, session, "c4")
         await hub.close()
 
 
@@ -122,12 +124,12 @@ class TestAnotherAgent:
         """G-74: an agent of another name that resumes a session does not keep its grants."""
         hub = Hub(Journal.open(tmp_path / "hub.db"))
         session = await opened(hub, ASK)
-        assert await asks(hub, session, "c1", grant=GrantTerms("names"))
-        assert not await asks(hub, session, "c2")
+        assert await call_and_approve(hub, session, "c1", grant=GrantTerms("names"))
+        assert not await call_and_approve(hub, session, "c2")
         await hub.close_session(session, by="jo")
         raven = AGENT.model_copy(update={"name": "raven"})
         await hub.resume_external(session, raven, SessionConfig(compile_rules(ASK).registry))
-        assert await asks(hub, session, "c3")
+        assert await call_and_approve(hub, session, "c3")
         assert not any(grant.net.active for grant in (await hub.session(session)).grants.values())
         await check_fold(hub)
         await hub.close()
@@ -136,9 +138,9 @@ class TestAnotherAgent:
         """G-63: an agent of the same name keeps the grants, even with another model or tools."""
         hub = Hub(Journal.open(tmp_path / "hub.db"))
         session = await opened(hub, ASK)
-        assert await asks(hub, session, "c1", grant=GrantTerms("names"))
+        assert await call_and_approve(hub, session, "c1", grant=GrantTerms("names"))
         await hub.close_session(session, by="jo")
         same = AGENT.model_copy(update={"model": "newer", "tools": ("deploy",)})
         await hub.resume_external(session, same, SessionConfig(compile_rules(ASK).registry))
-        assert not await asks(hub, session, "c2")
+        assert not await call_and_approve(hub, session, "c2")
         await hub.close()

@@ -59,7 +59,7 @@ async def asking(path: Path) -> tuple[Hub, list[object], str]:
     return hub, told, request.id
 
 
-def says(*things: object) -> str:
+def as_text(*things: object) -> str:
     return "\n".join(
         thing.model_dump_json() if isinstance(thing, JournalEvent | Streaming) else str(thing)
         for thing in things
@@ -74,14 +74,16 @@ class TestHub:
         assert waiting.input == {"user": "me", "password": mask_of(SECRET)}
         await hub.decide(request, approved=True, by="operator")
         await hub.wait("s")
-        everything = says(*told, *await hub.recorded("s"), await hub.session("s"), *await hub.sessions())
+        everything = as_text(
+            *told, *await hub.recorded("s"), await hub.session("s"), *await hub.sessions()
+        )
         assert mask_of(SECRET) in everything
         assert SECRET not in everything
         assert KEY not in everything
         assert KEY[:20] not in everything
         assert RAN == [("me", SECRET)]
         await hub.close()
-        recorded = says(*open_reader(tmp_path / "j.db").events("s"))
+        recorded = as_text(*open_reader(tmp_path / "j.db").events("s"))
         assert SECRET in recorded
         assert KEY in recorded
 
@@ -115,10 +117,10 @@ class TestHub:
         model = ScriptedModel([T("ok")])
         agent = Agent(model, tools=[login], name="bot")
         await hub.resume_session("s", agent, SessionConfig(compile_rules(RULES).registry))
-        assert SECRET not in says(await hub.session("s"))
+        assert SECRET not in as_text(await hub.session("s"))
         await hub.send("s", "go on")
         await hub.wait("s")
-        assert SECRET not in says(await hub.session("s"), *await hub.recorded("s"))
+        assert SECRET not in as_text(await hub.session("s"), *await hub.recorded("s"))
         assert SECRET in str(model.requests[0].messages)
         await hub.close()
 
@@ -144,7 +146,7 @@ class TestHub:
         await hub.close()
         state = fold(open_reader(tmp_path / "j.db").events("s"))
         assert state != shown.model_copy(update={"seq": state.seq})
-        assert SECRET not in says(shown_state(state, Redaction()))
+        assert SECRET not in as_text(shown_state(state, Redaction()))
 
 
 class TestWriting:

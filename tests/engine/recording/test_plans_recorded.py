@@ -57,7 +57,9 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
     await hub.close()
 
 
-async def asks(hub: Hub, call_id: str, tool: str, given: dict[str, JsonValue]) -> tuple[CallAnswer, bool]:
+async def call_and_approve(
+    hub: Hub, call_id: str, tool: str, given: dict[str, JsonValue]
+) -> tuple[CallAnswer, bool]:
     """Make a call and approve its request, if any; return the answer and whether there was one."""
     call = asyncio.ensure_future(hub.call("robin-1", call_id, tool, given))
     asked = asyncio.ensure_future(until(hub.approvals))
@@ -74,7 +76,7 @@ async def asks(hub: Hub, call_id: str, tool: str, given: dict[str, JsonValue]) -
 async def planned(hub: Hub, rules: str = ASKS) -> str:
     """A session with an approved plan."""
     session = await opened(hub, rules)
-    answer, asked = await asks(hub, "p1", "plan", INPUT)
+    answer, asked = await call_and_approve(hub, "p1", "plan", INPUT)
     assert (answer.outcome, asked) == ("allow", True), answer
     await hub.result(session, "p1", output="approved", is_error=False)
     return session
@@ -82,7 +84,7 @@ async def planned(hub: Hub, rules: str = ASKS) -> str:
 
 async def deploys(hub: Hub, call_id: str) -> bool:
     """Deploy to staging; return whether the plan covered it."""
-    answer, asked = await asks(hub, call_id, "deploy", {"env": "staging"})
+    answer, asked = await call_and_approve(hub, call_id, "deploy", {"env": "staging"})
     assert answer.outcome == "allow", answer
     await hub.result("robin-1", call_id, output="", is_error=False)
     return not asked
@@ -191,7 +193,7 @@ class TestResumed:
         await hub.close()
         again = Hub(Journal.open(tmp_path / "hub.db"))
         await resumed(again, session, ASKS)
-        answer, asked = await asks(again, "x1", "push", {})
+        answer, asked = await call_and_approve(again, "x1", "push", {})
         assert (answer.outcome, asked) == ("allow", True)
         assert not await deploys(again, "d1")
         await again.close()

@@ -124,7 +124,7 @@ class Lives:
         return [e.body for e in events if isinstance(e.body, kind)]
 
 
-def live(folder: Path, answer: str) -> Lives:
+def run_lives(folder: Path, answer: str) -> Lives:
     """Kill a host during its request, as often as told, and answer in the last one."""
     database, log = folder / "life.db", folder / "ran.txt"
 
@@ -156,7 +156,7 @@ def live(folder: Path, answer: str) -> Lives:
 @pytest.fixture(scope="module")
 def lives(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Lives]:
     """Run a session that is answered in some way, once per way."""
-    return cache(lambda answer: live(tmp_path_factory.mktemp("lives"), answer))
+    return cache(lambda answer: run_lives(tmp_path_factory.mktemp("lives"), answer))
 
 
 ANSWERS = ("approve", "deny", "steer", "twice")

@@ -129,7 +129,7 @@ class Lives:
     ran: list[str]
 
 
-def live(folder: Path, death: str) -> Lives:
+def run_lives(folder: Path, death: str) -> Lives:
     """Host a session that is killed in this way, then resume it in another process."""
     database, log = folder / "life.db", folder / "ran.txt"
 
@@ -162,7 +162,7 @@ def markings(state: SessionState) -> dict[str, dict[str, int]]:
 @pytest.fixture(scope="module")
 def lives(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Lives]:
     """Run the two lives of a session that died in some way, once per way."""
-    return cache(lambda death: live(tmp_path_factory.mktemp("lives"), death))
+    return cache(lambda death: run_lives(tmp_path_factory.mktemp("lives"), death))
 
 
 DEATHS = ("amid a tool", "while a person is asked", "between runs")

@@ -166,7 +166,7 @@ class Lives:
         return [e.body for e in self.events(self.family()[agent]) if isinstance(e.body, kind)]
 
 
-def live(folder: Path, *modes: str) -> Lives:
+def run_lives(folder: Path, *modes: str) -> Lives:
     """Host the sessions in successive processes, of which all but the last are killed."""
     database, log = folder / "life.db", folder / "ran.txt"
     log.touch()
@@ -200,7 +200,7 @@ WAYS = {
 @pytest.fixture(scope="module")
 def lives(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Lives]:
     """Run a family that died in some way, once per way."""
-    return cache(lambda way: live(tmp_path_factory.mktemp("lives"), *WAYS[way]))
+    return cache(lambda way: run_lives(tmp_path_factory.mktemp("lives"), *WAYS[way]))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -309,7 +309,7 @@ class TestOneWay:
     @pytest.mark.slow
     def test_missing_subagent_tool_gives_unknown_outcome(self, tmp_path: Path) -> None:
         """Without the subagent's tool, its call has an unknown outcome, and the others continue."""
-        life = live(tmp_path, "asked", "no low")
+        life = run_lives(tmp_path, "asked", "no low")
         [read] = life.read["mid"]
         assert read[-1] == f"tool: {UNKNOWN}"
         assert life.state("low").status == "failed"
