@@ -30,7 +30,7 @@ def limit(count: int) -> SkillNet:
     return net
 
 
-def used(net: SkillNet, times: list[float]) -> tuple[Marking, Since]:
+def state_after_uses(net: SkillNet, times: list[float]) -> tuple[Marking, Since]:
     """Return a limit's state after calls at these times, without recovery between them."""
     marking, since = initial_state(net).marking, {}
     use = next(t for t in net.transitions if t.tools)
@@ -48,7 +48,7 @@ class TestSlidingLimit:
     def test_uses_recover_one_by_one(self) -> None:
         """Three uses, ten minutes apart, recover ten minutes apart."""
         net = limit(3)
-        marking, since = used(net, [0, 600, 1200])
+        marking, since = state_after_uses(net, [0, 600, 1200])
         assert (marking["budget"], marking["spent"]) == (0, 3)
         for now, left in [(3599.9, 0), (3600, 1), (4199, 1), (4200, 2), (4800, 3), (1e9, 3)]:
             assert aged(net, marking, since, now).marking["budget"] == left
@@ -57,19 +57,19 @@ class TestSlidingLimit:
         """The next firing is returned with its time; without uses there is none."""
         net = limit(3)
         recover = net.timed[0]
-        marking, since = used(net, [100, 600])
+        marking, since = state_after_uses(net, [100, 600])
         assert next_due(net, marking, since, 700) == (3700, recover)
         assert next_due(net, marking, since, 1e6) == (3700, recover)
         later = aged(net, marking, since, 3700)
         assert later.fired == (recover,)
         assert next_due(net, later.marking, later.since, 3700) == (4200, recover)
-        assert next_due(net, *used(net, []), 0) is None
+        assert next_due(net, *state_after_uses(net, []), 0) is None
 
     def test_only_needed_arrivals_are_kept(self) -> None:
         """Arrivals are kept only for places that a timed transition empties, one per token."""
         net = limit(3)
         assert list(timed_places(net)) == ["spent"]
-        marking, since = used(net, [1, 2])
+        marking, since = state_after_uses(net, [1, 2])
         assert since == {"spent": (1, 2)}
         assert aged(net, marking, since, HOUR + 1).since == {"spent": (2,)}
 
@@ -100,7 +100,7 @@ class TestSlidingLimit:
     ) -> None:
         """Aging in two steps equals aging in one."""
         net = limit(count)
-        marking, since = used(net, times)
+        marking, since = state_after_uses(net, times)
         first, second = sorted((one, other))
         halfway = aged(net, marking, since, first)
         after = aged(net, halfway.marking, halfway.since, second)
@@ -113,7 +113,7 @@ class TestSlidingLimit:
     def test_budget_and_spent_tokens_add_up(self, count: int, times: list[float], now: float) -> None:
         """Budget and spent tokens add up to N, and each spent token has its time."""
         net = limit(count)
-        marking, since = used(net, times)
+        marking, since = state_after_uses(net, times)
         found = aged(net, marking, since, now)
         assert found.marking["budget"] + found.marking["spent"] == count
         assert len(found.since.get("spent", ())) == found.marking["spent"]

@@ -36,7 +36,7 @@ def numbers_of(calls: list[Call], name: str) -> set[int]:
     return {number for number, call in enumerate(calls) if name in call.names}
 
 
-def agree(nets: dict[str, SkillNet], *, exactly: bool) -> None:
+def check_answers(nets: dict[str, SkillNet], *, exactly: bool) -> None:
     """Check that every answer about every name agrees with exploring all states."""
     calls = calls_of(nets)
     found = explored(nets, calls)
@@ -77,28 +77,28 @@ class TestAgainstAllStates:
     @settings(max_examples=examples(150), deadline=None)
     def test_time_and_chains(self, nets: dict[str, SkillNet]) -> None:
         """G-10: with timed and partial transitions, ways are the shortest and `Never` is true."""
-        agree(nets, exactly=True)
+        check_answers(nets, exactly=True)
 
     @pytest.mark.slow
     @given(by_hand(PLAIN))
     @settings(max_examples=examples(150), deadline=None)
     def test_conditions_of_any_nets(self, nets: dict[str, SkillNet]) -> None:
         """G-10: with conditions, calls inside and outside of them are all considered."""
-        agree(nets, exactly=True)
+        check_answers(nets, exactly=True)
 
     @pytest.mark.slow
     @given(sets(PLAIN))
     @settings(max_examples=examples(150), deadline=None)
     def test_rules(self, nets: dict[str, SkillNet]) -> None:
         """G-10: the same for the nets of rules, for which fewer combinations are considered."""
-        agree(nets, exactly=True)
+        check_answers(nets, exactly=True)
 
     @pytest.mark.slow
     @given(st.one_of(sets(JOINED, most=6), by_hand(JOINED)))
     @settings(max_examples=examples(150), deadline=None)
     def test_never_and_bounds_are_true(self, nets: dict[str, SkillNet]) -> None:
         """G-10: for any relation between the conditions, no `Never` and no bound is false."""
-        agree(nets, exactly=False)
+        check_answers(nets, exactly=False)
 
     @pytest.mark.slow
     @given(sets(PLAIN))

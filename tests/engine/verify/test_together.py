@@ -58,7 +58,7 @@ def rule(draw: st.DrawFn) -> str:
     }[kind]
 
 
-def asks(line: str, name: str, made: list[str]) -> bool:
+def requires_approval(line: str, name: str, made: list[str]) -> bool:
     """Return whether the line requires approval for a call of `name` after these calls."""
     causes = line.removesuffix(f"require human-approval before {name}")
     if causes == line:
@@ -95,7 +95,9 @@ class TestAgainstTheProduct:
                 assert len(answer.calls) == brute.fewest.get(number)
                 assert answer.calls[-1].names == (name,)
                 made = [step.names[0] for step in answer.calls]
-                assert answer.calls[-1].approval == any(asks(line, name, made[:-1]) for line in lines)
+                assert answer.calls[-1].approval == any(
+                    requires_approval(line, name, made[:-1]) for line in lines
+                )
             else:
                 assert isinstance(answer, Never)
                 assert number not in brute.fewest

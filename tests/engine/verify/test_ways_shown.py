@@ -31,7 +31,7 @@ def together(*nets: SkillNet) -> Together:
     return Together({f"n{number}": net for number, net in enumerate(nets)})
 
 
-def standing(net: SkillNet, **tokens: int) -> Together:
+def net_with_tokens(net: SkillNet, **tokens: int) -> Together:
     """Return one net with these tokens."""
     return Together({"n0": net}, markings={"n0": {**dict.fromkeys(net.places, 0), **tokens}})
 
@@ -42,7 +42,7 @@ class TestTime:
     def test_used_limit_returns_with_time(self) -> None:
         """G-10: the way to a call beyond a sliding limit is to wait."""
         net = compiled(LimitRule("deploy", 3, "1h", window=HOUR))
-        answer = standing(net, ready=1, spent=3).way("deploy")
+        answer = net_with_tokens(net, ready=1, spent=3).way("deploy")
         assert str(answer) == "wait 1h → deploy"
         assert isinstance(answer, Way)
         assert answer.shortest
@@ -114,7 +114,7 @@ class TestTime:
     def test_time_is_in_its_largest_whole_unit(self, seconds: float, words: str) -> None:
         """G-10: a time is given in the largest unit of which it is a whole number."""
         net = compiled(LimitRule("a", 1, words, window=seconds))
-        assert str(standing(net, ready=1, spent=1).way("a")) == f"wait {words} → a"
+        assert str(net_with_tokens(net, ready=1, spent=1).way("a")) == f"wait {words} → a"
 
 
 class TestPeople:
