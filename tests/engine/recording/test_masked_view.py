@@ -67,7 +67,7 @@ def as_text(*things: object) -> str:
 
 
 class TestHub:
-    async def test_nothing_shown_has_a_secret(self, tmp_path: Path) -> None:
+    async def test_no_view_shows_a_secret(self, tmp_path: Path) -> None:
         """State, queue, events, streamed text and history do not show the secrets."""
         hub, told, request = await asking(tmp_path / "j.db")
         [waiting] = await hub.approvals()

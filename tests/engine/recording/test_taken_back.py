@@ -61,7 +61,7 @@ class TestUnderAHub:
         [last] = [b for b in bodies(hub, session, CallDecided) if b.call_id == "c4"]
         assert last.outcome == "block"
 
-    async def test_replay_shows_what_was_undone(self, hub: Hub, shop: Shop) -> None:
+    async def test_replay_shows_undone_moves(self, hub: Hub, shop: Shop) -> None:
         """A-40: a replay shows what was undone, and the hash chain of such events is valid."""
         session = await session_of(hub, shop)
         events = await hub.recorded(session)

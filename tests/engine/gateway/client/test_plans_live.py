@@ -380,7 +380,7 @@ class TestRestarted:
             await client.close()
 
     @pytest.mark.slow
-    async def test_by_two_people(self, tmp_path: Path) -> None:
+    async def test_one_operator_does_not_count_twice(self, tmp_path: Path) -> None:
         """One operator's approval does not count twice for a plan by 2 after a restart."""
         rules = RULES.replace("before plan", "before plan by 2")
         async with agent_session(tmp_path, rules) as (server, _, _):

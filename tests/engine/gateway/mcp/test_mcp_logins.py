@@ -447,7 +447,7 @@ class TestCommand:
             ),
         ],
     )
-    def test_errors(
+    def test_invalid_command_line_is_an_error(
         self,
         line: list[str],
         said: str,

@@ -67,7 +67,7 @@ class TestCalls:
         )
         assert call.output == reason
 
-    def test_shadow_mode_runs_what_it_would_block(self) -> None:
+    def test_shadow_mode_runs_blocked_calls(self) -> None:
         """G-57: in shadow mode the verdict is kept, and the call runs."""
         state = state_after(
             opening(TEST_FIRST, mode="shadow"),

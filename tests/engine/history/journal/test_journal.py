@@ -117,7 +117,7 @@ class TestOrder:
         assert (event.seq, event.cursor) == (last.seq + 1, last.cursor + 1)
         assert (other.seq, other.cursor) == (1, event.cursor + 1)
 
-    def test_time_never_goes_back_within_a_session(self, tmp_path: Path) -> None:
+    def test_time_never_decreases_within_a_session(self, tmp_path: Path) -> None:
         """A clock that is set back does not reorder a session; times have millisecond precision."""
         times = iter([NOON, NOON - timedelta(hours=1), NOON + timedelta(microseconds=2999)])
         with Journal.open(tmp_path / "journal.db", clock=lambda: next(times)) as journal:

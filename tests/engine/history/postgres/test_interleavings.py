@@ -93,7 +93,7 @@ class TestAppendAndClaim:
         assert rows(postgresql, EVENTS, ("s",)) == [(1,), (2,)]
 
     @pytest.mark.slow
-    def test_a_claim_of_orphans_skips_what_is_written(
+    def test_claim_of_orphans_skips_session_being_written(
         self, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
         """A claim of orphans skips a session while an event is being written to it."""
