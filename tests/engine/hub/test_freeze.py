@@ -62,7 +62,7 @@ async def call_that_waits(
 
 
 class TestNewCalls:
-    async def test_of_an_external_agent_wait(self, hub: Hub) -> None:
+    async def test_external_agent_call_waits(self, hub: Hub) -> None:
         """A call that no net restricts is not decided during a freeze; it runs after the lift."""
         await opened(hub)
         await frozen(hub)
@@ -72,7 +72,7 @@ class TestNewCalls:
         assert (await task).outcome == "allow"
         await check_fold(hub)
 
-    async def test_of_a_hosted_agent_wait(self, hub: Hub, shop: Shop) -> None:
+    async def test_hosted_agent_call_waits(self, hub: Hub, shop: Shop) -> None:
         """The tool does not run during a freeze; after the lift, the agent continues."""
         await frozen(hub)
         events = hub.subscribe()
@@ -89,7 +89,7 @@ class TestNewCalls:
         assert shop.ran == ["test"]
         await check(hub, session)
 
-    async def test_in_shadow_mode_wait(self, hub: Hub) -> None:
+    async def test_shadow_mode_call_waits(self, hub: Hub) -> None:
         """A freeze also applies in shadow mode."""
         await opened(hub, mode="shadow")
         await frozen(hub)
@@ -98,7 +98,7 @@ class TestNewCalls:
         answer = await task
         assert (answer.outcome, answer.would) == ("allow", "block")
 
-    async def test_that_a_grant_would_allow_wait(self, hub: Hub) -> None:
+    async def test_granted_call_waits_and_uses_no_grant(self, hub: Hub) -> None:
         """A grant allows no call during a freeze and is not used up."""
         await opened(hub, "require human-approval before deploy")
         heard = hub.subscribe()
@@ -121,7 +121,7 @@ class TestNewCalls:
         assert recorded(hub.database, CallDecided)[-1].granted
 
     @pytest.mark.slow
-    async def test_of_a_subagent_wait(self, hub: Hub, shop: Shop) -> None:
+    async def test_subagent_call_waits(self, hub: Hub, shop: Shop) -> None:
         """The freeze also applies to the calls of subagents."""
         at_work, goes_on = asyncio.Event(), asyncio.Event()
 
@@ -159,7 +159,7 @@ class TestNewCalls:
         assert shop.ran == ["test"]
         await check(hub, session)
 
-    async def test_of_a_session_that_begins_meanwhile(self, hub: Hub) -> None:
+    async def test_new_session_records_freeze_and_waits(self, hub: Hub) -> None:
         """A session opened during a freeze records the freeze, and its calls wait."""
         await frozen(hub)
         heard = hub.subscribe()
@@ -170,7 +170,7 @@ class TestNewCalls:
         await lifted(hub)
         assert (await task).outcome == "allow"
 
-    async def test_can_be_taken_back(self, hub: Hub) -> None:
+    async def test_withdrawn_call_is_never_allowed(self, hub: Hub) -> None:
         """A call that is withdrawn during a freeze is never allowed."""
         await opened(hub)
         await frozen(hub)
@@ -199,7 +199,7 @@ class TestRequests:
         assert (await task).approved_by == ("ben",)
         await check_fold(hub)
 
-    async def test_calls_that_are_decided_run_on(self, hub: Hub) -> None:
+    async def test_result_of_earlier_allowed_call_is_accepted(self, hub: Hub) -> None:
         """The result of a call that was allowed before the freeze is accepted and moves the nets."""
         await opened(hub)
         assert (await hub.call("robin-1", "t1", "test", {})).outcome == "allow"
@@ -211,7 +211,7 @@ class TestRequests:
 
 
 class TestRecord:
-    async def test_has_who_when_and_why(self, hub: Hub) -> None:
+    async def test_record_has_operator_time_and_reason(self, hub: Hub) -> None:
         """Each session's record, the hub and the list of decisions name operator, time and reason."""
         await opened(hub)
         heard = hub.subscribe()
@@ -236,7 +236,7 @@ class TestRecord:
         ]
 
     @pytest.mark.sqlite("the log's file")
-    async def test_keeps_no_secret(self, hub: Hub) -> None:
+    async def test_secrets_in_reason_are_masked(self, hub: Hub) -> None:
         """All operators can see the reason, so secrets in it are masked at once."""
         await hub.freeze(by="maria", reason="password=hunter2horse was used")
         now = hub.current_freeze()
@@ -246,7 +246,7 @@ class TestRecord:
 
 
 class TestLift:
-    async def test_takes_a_reason_and_a_name(self, hub: Hub) -> None:
+    async def test_requires_reason_and_name(self, hub: Hub) -> None:
         """A freeze is not lifted without a reason and a name."""
         await frozen(hub)
         no_reason = await hub.lift_freeze(by="ben", reason="  ")
@@ -256,7 +256,7 @@ class TestLift:
         assert hub.current_freeze() is not None
 
     @pytest.mark.sqlite("the log's file")
-    async def test_that_cannot_be_kept_lifts_nothing(self, hub: Hub) -> None:
+    async def test_unwritten_lift_changes_nothing(self, hub: Hub) -> None:
         """If the lift cannot be written, the calls keep waiting and the sessions stay frozen."""
         await opened(hub)
         await frozen(hub)
@@ -288,7 +288,7 @@ class TestOtherServers:
         assert hub.current_freeze() is not None
         await lifted(hub)
 
-    async def test_its_end_is_not_that_of_the_next(self, hub: Hub) -> None:
+    async def test_freeze_begun_during_log_read_stays(self, hub: Hub) -> None:
         """A freeze that begins while the log is being read stays in force, though not in the log yet."""
         await opened(hub)
         await self.followed(hub)
@@ -316,7 +316,9 @@ class TestOtherServers:
         assert hub.current_freeze() is not None
         await check_fold(hub)
 
-    async def test_one_that_is_not_kept_stays(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_unwritten_freeze_is_lifted_only_by_operator(
+        self, hub: Hub, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A freeze that could not be written to the log is lifted only by an operator."""
         await opened(hub)
         await self.followed(hub)
@@ -339,7 +341,7 @@ class TestOtherServers:
 
 
 class TestRestart:
-    async def test_stays_frozen(self, tmp_path: Path) -> None:
+    async def test_next_hub_is_frozen(self, tmp_path: Path) -> None:
         """Another hub on the journal is frozen as well, and repeated calls wait there."""
         hub = Hub.open(tmp_path / "hub.db")
         await opened(hub)
@@ -362,7 +364,7 @@ class TestRestart:
 
     @pytest.mark.parametrize("found", ["", "nonsense\n", '{"step": "lifted"}\n', "cut"])
     @pytest.mark.sqlite("the log's file")
-    async def test_what_cannot_be_read_is_frozen(self, tmp_path: Path, found: str) -> None:
+    async def test_unreadable_log_counts_as_freeze(self, tmp_path: Path, found: str) -> None:
         """A damaged or truncated log counts as a freeze, which can be lifted."""
         hub = Hub.open(tmp_path / "hub.db")
         await frozen(hub)
@@ -382,7 +384,7 @@ class TestRestart:
 
     @pytest.mark.slow
     @pytest.mark.sqlite("another process opens the file")
-    async def test_after_a_kill(self, tmp_path: Path) -> None:
+    async def test_killed_host_ran_nothing_and_next_is_frozen(self, tmp_path: Path) -> None:
         """A host killed during a freeze has run nothing; the next host is frozen and can lift it."""
         child = await asyncio.create_subprocess_exec(
             sys.executable,

@@ -61,7 +61,7 @@ class TestApproval:
         decided = bodies(hub, session, CallDecided)[-1]
         assert (decided.tool, decided.outcome, decided.approved_by) == ("deploy", "allow", ("maria",))
 
-    async def test_refusal_reaches_the_model(self, hub: Hub, shop: Shop) -> None:
+    async def test_denial_reaches_the_model(self, hub: Hub, shop: Shop) -> None:
         """A denied call does not run, and the model reads the operator's reason."""
         events = hub.subscribe()
         session = await start(hub, shop, C(test={}), C(deploy={}), T("sorry"))
@@ -171,7 +171,7 @@ class TestApproval:
 
 
 class TestSwitches:
-    async def test_net_off_and_on_again(self, hub: Hub, shop: Shop) -> None:
+    async def test_switched_off_net_does_not_judge(self, hub: Hub, shop: Shop) -> None:
         """A net that is off does not judge; switching is recorded with the operator's name."""
         agent = Agent(
             ScriptedModel([C(rm={}), T("ok"), C(rm={}), T("ok")]), name="bot", tools=shop.tools()
@@ -238,7 +238,7 @@ class TestRecord:
         assert folded.active == list(live.active)
         assert folded == await hub.session(session)
 
-    async def test_agents_crash_is_the_sessions_error(self, hub: Hub, shop: Shop) -> None:
+    async def test_agent_exception_fails_its_session(self, hub: Hub, shop: Shop) -> None:
         """An agent's exception fails its session; other sessions continue."""
 
         def crash(messages: object) -> Reply:
@@ -303,7 +303,7 @@ asyncio.run(main())
 class TestCrash:
     @pytest.mark.slow
     @pytest.mark.sqlite("another process opens the file")
-    async def test_killed_host(self, tmp_path: Path) -> None:
+    async def test_killed_host_leaves_call_decided_but_unknown(self, tmp_path: Path) -> None:
         """After `kill -9` during a tool, its call has a decision but an unknown outcome."""
         database = tmp_path / "dead.db"
         died = await asyncio.create_subprocess_exec(sys.executable, "-c", DYING, str(database))
@@ -322,7 +322,7 @@ class TestCrash:
 
 
 class TestSubscription:
-    async def test_joins_text_nobody_has_read(self, hub: Hub, shop: Shop) -> None:
+    async def test_unread_text_pieces_are_joined(self, hub: Hub, shop: Shop) -> None:
         """A slow reader gets several pieces of text as one."""
         events = hub.subscribe()
         session = await start(hub, shop, T("one ", "two ", "three "))
@@ -343,7 +343,7 @@ class TestUninspectable:
     @pytest.mark.parametrize(
         ("command", "clear"), [("deploy now", True), ("$(cat todo) && deploy now", False)]
     )
-    async def test_operator_is_told(self, hub: Hub, command: str, clear: bool) -> None:
+    async def test_request_notes_unreadable_command(self, hub: Hub, command: str, clear: bool) -> None:
         """G-51: only a request whose command could not be read completely says so."""
 
         async def shell(command: str) -> str:

@@ -116,7 +116,7 @@ class TestPassage:
     @pytest.mark.slow
     @given(nets(), st.sampled_from("ab"))
     @settings(max_examples=examples(400), deadline=None)
-    def test_as_spelled_out(self, net: SkillNet, name: str) -> None:
+    def test_equals_literal_implementation(self, net: SkillNet, name: str) -> None:
         """G-10: the chain equals that of a literal implementation of the rule."""
         marking = dict(net.initial_marking)
         assert named(net, marking, name) == naive(net, [marking[p] for p in PLACES], name)
@@ -136,7 +136,7 @@ class TestPassage:
         assert named(net, {"p": 1}, "b") is None
 
     @pytest.mark.parametrize("people", [2, 3, 10])
-    def test_several_people(self, people: int) -> None:
+    def test_several_approvals_fire_as_one_chain(self, people: int) -> None:
         """G-13: a call that needs N approvals fires N approvals and the transition that spends them."""
         net = approval(people)
         assert named(net, {"ready": 1}, "b") == [*["person"] * people, "approve"]
@@ -152,19 +152,19 @@ class TestNothingPasses:
         again = Transition("again", ("p",), outputs, ("a",), partial=True)
         return SkillNet("n", ("p", "q"), (again, *more), {"p": 1, "q": 0})
 
-    def test_a_marking_comes_back(self) -> None:
+    def test_partial_transition_without_change_blocks(self) -> None:
         """G-10: a partial transition that changes nothing blocks the call."""
         assert passage(self.alone(("p",)), {"p": 1}, "a") is None
 
-    def test_tokens_without_end(self) -> None:
+    def test_endless_token_chain_ends_and_blocks(self) -> None:
         """G-10: a partial transition that makes tokens forever ends after a bound and blocks."""
         assert passage(self.alone(("p", "p")), {"p": 1}, "a") is None
 
-    def test_nothing_follows(self) -> None:
+    def test_partial_transition_without_successor_blocks(self) -> None:
         """G-10: if nothing is enabled after a partial transition, the call is blocked."""
         assert passage(self.alone(("q",)), {"p": 1}, "a") is None
 
-    def test_no_rest(self) -> None:
+    def test_structural_loop_blocks_without_an_error(self) -> None:
         """G-61: if structural transitions never come to rest, the call is blocked without an error."""
         restless = Transition("restless", ("q",), ("q", "q"))
         end = Transition("end", ("q",), (), ("a",))

@@ -85,7 +85,7 @@ class TestDefining:
         assert transition.needs == (("a", 2),)
 
     @pytest.mark.parametrize("field", ["inputs", "outputs", "tools", "transfers"])
-    def test_a_bare_string_is_no_list(self, field: str) -> None:
+    def test_bare_string_instead_of_list_is_refused(self, field: str) -> None:
         """G-3: a string in place of a list is refused instead of being split into characters."""
         parts: dict[str, object] = {"inputs": ["a"], "outputs": ["a"], field: "abc"}
         with pytest.raises(NetError, match=f"transition 't': {field} must be a list, got 'abc'"):
@@ -118,7 +118,7 @@ class TestDefining:
             ({"transitions": [Transition("t", ["a"], [], type="automatic")]}, "of type 'automatic'"),
         ],
     )
-    def test_faults_are_named(self, changes: dict[str, object], culprit: str) -> None:
+    def test_error_names_net_and_fault(self, changes: dict[str, object], culprit: str) -> None:
         """G-3: the error names the net and the fault."""
         good: dict[str, object] = {"places": ["a", "b"], "transitions": [], "initial_marking": {}}
         with pytest.raises(NetError) as raised:
@@ -126,7 +126,7 @@ class TestDefining:
         assert str(raised.value).startswith("net 'deploys': ")
         assert culprit in str(raised.value)
 
-    def test_a_transfer_is_a_pair(self) -> None:
+    def test_transfer_must_be_a_pair(self) -> None:
         """G-2: a transfer goes from one place to exactly one other."""
         with pytest.raises(NetError, match="must be pairs of places"):
             Transition("t", [], [], transfers=[("a", "b", "c")])
@@ -156,7 +156,9 @@ class TestFiring:
             ([("a", "b"), ("b", "a")], {"a": 4, "b": 0}),
         ],
     )
-    def test_transfer_comes_between(self, transfers: list[tuple[str, str]], after: object) -> None:
+    def test_transfer_happens_between_inputs_and_outputs(
+        self, transfers: list[tuple[str, str]], after: object
+    ) -> None:
         """G-2: inputs are taken first, then transfers happen in order, then outputs are given."""
         moving = Transition("t", ["a"], ["a"], ["x"], transfers=transfers)
         assert fire({"a": 3, "b": 1}, moving) == after
@@ -168,7 +170,7 @@ class TestFiring:
         st.fixed_dictionaries({place: st.integers(0, 4) for place in "abc"}),
         st.fixed_dictionaries({place: st.integers(0, 4) for place in "abc"}),
     )
-    def test_more_tokens_never_do_less(
+    def test_more_tokens_enable_at_least_as_much(
         self,
         inputs: list[str],
         outputs: list[str],
@@ -183,7 +185,7 @@ class TestFiring:
             least, most = fire(fewer, transition), fire(more, transition)
             assert all(least[place] <= most[place] for place in fewer)
 
-    def test_coverability_answers(self) -> None:
+    def test_coverability_finds_a_way_in_growing_net(self) -> None:
         """G-2: the way to a call is found in a net with endlessly growing tokens and transfers."""
         growing = net(
             Transition("earn", ["on"], ["on", "won"], ["earn"]),
@@ -196,14 +198,14 @@ class TestFiring:
         together = Together({"n": growing})
         assert str(together.way("spend")) == "earn → earn → earn → bank → spend"
 
-    def test_not_enabled(self) -> None:
+    def test_firing_disabled_transition_is_an_error(self) -> None:
         """Firing a disabled transition is an error, not a negative marking."""
         with pytest.raises(NetError, match="'t' is not enabled"):
             fire({"a": 0}, Transition("t", ["a"], []))
 
     @pytest.mark.slow
     @given(st.integers(0, 5), st.lists(st.sampled_from("ab"), max_size=4))
-    def test_markings_stay_whole(self, tokens: int, inputs: list[str]) -> None:
+    def test_firing_leaves_no_negative_place(self, tokens: int, inputs: list[str]) -> None:
         """Firing never makes a place negative and does not change the given marking."""
         marking = {"a": tokens, "b": 2}
         transition = Transition("t", inputs, ["b"])
@@ -235,17 +237,17 @@ class TestAutoAdvance:
         assert auto_advance(made, before) == {"a": 0, "b": 0, "c": 2}
         assert before == {"a": 2, "b": 0, "c": 0}
 
-    def test_choice_waits(self) -> None:
+    def test_competing_transitions_wait(self) -> None:
         """G-4: two transitions that compete for one token both wait."""
         made = net(Transition("l", ["a"], ["l"]), Transition("r", ["a"], ["r"]), a=1, l=0, r=0)
         assert auto_advance(made, {"a": 1, "l": 0, "r": 0}) == {"a": 1, "l": 0, "r": 0}
 
-    def test_enough_for_both(self) -> None:
+    def test_no_conflict_with_tokens_for_both(self) -> None:
         """G-4: with tokens for both transitions there is no conflict."""
         made = net(Transition("l", ["a"], ["l"]), Transition("r", ["a"], ["r"]), a=2, l=0, r=0)
         assert auto_advance(made, {"a": 2, "l": 0, "r": 0}) == {"a": 0, "l": 1, "r": 1}
 
-    def test_three_for_two(self) -> None:
+    def test_three_rivals_for_two_tokens_wait(self) -> None:
         """G-61: three transitions that compete for two tokens all wait, although any two could fire."""
         made = net(*(Transition(p, ["s"], [p]) for p in "abc"), s=2, a=0, b=0, c=0)
         assert auto_advance(made, made.initial_marking) == {"s": 2, "a": 0, "b": 0, "c": 0}
@@ -274,7 +276,7 @@ class TestAutoAdvance:
         )
         assert auto_advance(made, made.initial_marking) == {"go": 0, "a": 0, "b": 1, "c": 0}
 
-    def test_rounds_are_of_all_that_is_enabled(self) -> None:
+    def test_newly_enabled_transition_waits_for_next_round(self) -> None:
         """G-4: a transition that a round enables waits for the next, so both of a pair fire first."""
         made = net(
             Transition("1", ["a"], ["s"]),
@@ -294,25 +296,25 @@ class TestAutoAdvance:
         made = net(Transition("x", ["a"], ["b"], ["x"]), Transition("s", ["b"], ["a"]), a=1, b=0)
         assert auto_advance(made, made.initial_marking) == {"a": 1, "b": 0}
 
-    def test_circle_ends(self) -> None:
+    def test_repeated_marking_ends_the_rounds(self) -> None:
         """G-4: a repeated marking ends it."""
         made = net(Transition("1", ["a"], ["b"]), Transition("2", ["b"], ["a"]), a=1, b=0)
         assert auto_advance(made, made.initial_marking) == {"a": 1, "b": 0}
 
-    def test_token_factory(self) -> None:
+    def test_endless_token_loop_is_an_error(self) -> None:
         """G-61: a loop that makes tokens forever is an error with the net's name."""
         made = net(Transition("grow", ["a"], ["a", "b"]), a=1, b=0)
         with pytest.raises(NetError, match=r"net 'n': .* do not come to rest within 10000 rounds"):
             auto_advance(made, made.initial_marking)
 
-    def test_nearly_for_ever(self) -> None:
+    def test_ten_thousand_rounds_are_accepted(self) -> None:
         """G-61: a net that comes to rest within ten thousand rounds is accepted, a longer one is not."""
         made = net(Transition("burn", ["a"], []), a=9_999)
         assert auto_advance(made, {"a": 9_999}) == {"a": 0}
         with pytest.raises(NetError, match="net 'n'"):
             auto_advance(made, {"a": 10_001})
 
-    def test_more_rivals_for_several_tokens(self) -> None:
+    def test_rivals_needs_are_summed_by_weight(self) -> None:
         """G-61: the needs of competitors are summed up by arc weight, not by number."""
         made = net(Transition("one", ["s"], ["a"]), Transition("two", ["s", "s"], ["b"]), s=2, a=0, b=0)
         assert auto_advance(made, {"s": 2, "a": 0, "b": 0}) == {"s": 2, "a": 0, "b": 0}
@@ -355,7 +357,7 @@ class TestDicts:
             (None, "a transition is Transition(name, inputs, outputs, tools), got None"),
         ],
     )
-    def test_are_refused(self, value: object, expected: str) -> None:
+    def test_dict_arguments_are_refused(self, value: object, expected: str) -> None:
         """G-3: the error names the net, the transition and the form to use."""
         strange: Any = [value]
         with pytest.raises(NetError, match=re.escape(f"net 'n': {expected}")):

@@ -30,7 +30,7 @@ def limit(count: int) -> SkillNet:
     return net
 
 
-def used(net: SkillNet, times: list[float]) -> tuple[Marking, Since]:
+def state_after_uses(net: SkillNet, times: list[float]) -> tuple[Marking, Since]:
     """Return a limit's state after calls at these times, without recovery between them."""
     marking, since = initial_state(net).marking, {}
     use = next(t for t in net.transitions if t.tools)
@@ -45,35 +45,35 @@ def used(net: SkillNet, times: list[float]) -> tuple[Marking, Since]:
 class TestSlidingLimit:
     """`limit A to N per 1h`: each use recovers an hour after it was made."""
 
-    def test_comes_back_one_by_one(self) -> None:
+    def test_uses_recover_one_by_one(self) -> None:
         """Three uses, ten minutes apart, recover ten minutes apart."""
         net = limit(3)
-        marking, since = used(net, [0, 600, 1200])
+        marking, since = state_after_uses(net, [0, 600, 1200])
         assert (marking["budget"], marking["spent"]) == (0, 3)
         for now, left in [(3599.9, 0), (3600, 1), (4199, 1), (4200, 2), (4800, 3), (1e9, 3)]:
             assert aged(net, marking, since, now).marking["budget"] == left
 
-    def test_says_when(self) -> None:
+    def test_next_firing_time_is_returned(self) -> None:
         """The next firing is returned with its time; without uses there is none."""
         net = limit(3)
         recover = net.timed[0]
-        marking, since = used(net, [100, 600])
+        marking, since = state_after_uses(net, [100, 600])
         assert next_due(net, marking, since, 700) == (3700, recover)
         assert next_due(net, marking, since, 1e6) == (3700, recover)
         later = aged(net, marking, since, 3700)
         assert later.fired == (recover,)
         assert next_due(net, later.marking, later.since, 3700) == (4200, recover)
-        assert next_due(net, *used(net, []), 0) is None
+        assert next_due(net, *state_after_uses(net, []), 0) is None
 
-    def test_keeps_no_more_than_it_needs(self) -> None:
+    def test_only_needed_arrivals_are_kept(self) -> None:
         """Arrivals are kept only for places that a timed transition empties, one per token."""
         net = limit(3)
         assert list(timed_places(net)) == ["spent"]
-        marking, since = used(net, [1, 2])
+        marking, since = state_after_uses(net, [1, 2])
         assert since == {"spent": (1, 2)}
         assert aged(net, marking, since, HOUR + 1).since == {"spent": (2,)}
 
-    def test_takes_a_token_nobody_noted_for_new(self) -> None:
+    def test_token_of_unknown_arrival_counts_from_now(self) -> None:
         """A token with an unknown arrival counts from now."""
         net = limit(2)
         marking = {"idle": 0, "ready": 1, "budget": 0, "spent": 2}
@@ -81,7 +81,7 @@ class TestSlidingLimit:
         assert aged(net, marking, {"spent": (0,)}, HOUR).fired == (net.timed[0],)
 
     @pytest.mark.slow
-    def test_of_very_many(self) -> None:
+    def test_hundred_thousand_uses_recover_in_one_pass(self) -> None:
         """A hundred thousand uses recover in one pass."""
         net = limit(100_000)
         marking = {"idle": 0, "ready": 1, "budget": 0, "spent": 100_000}
@@ -95,10 +95,12 @@ class TestSlidingLimit:
         st.floats(0, 2e5),
         st.floats(0, 2e5),
     )
-    def test_law_of_two_looks(self, count: int, times: list[float], one: float, other: float) -> None:
+    def test_aging_in_two_steps_equals_one(
+        self, count: int, times: list[float], one: float, other: float
+    ) -> None:
         """Aging in two steps equals aging in one."""
         net = limit(count)
-        marking, since = used(net, times)
+        marking, since = state_after_uses(net, times)
         first, second = sorted((one, other))
         halfway = aged(net, marking, since, first)
         after = aged(net, halfway.marking, halfway.since, second)
@@ -108,10 +110,10 @@ class TestSlidingLimit:
 
     @pytest.mark.slow
     @given(st.integers(1, 5), st.lists(st.floats(0, 1e5), max_size=8).map(sorted), st.floats(0, 3e5))
-    def test_law_of_conservation(self, count: int, times: list[float], now: float) -> None:
+    def test_budget_and_spent_tokens_add_up(self, count: int, times: list[float], now: float) -> None:
         """Budget and spent tokens add up to N, and each spent token has its time."""
         net = limit(count)
-        marking, since = used(net, times)
+        marking, since = state_after_uses(net, times)
         found = aged(net, marking, since, now)
         assert found.marking["budget"] + found.marking["spent"] == count
         assert len(found.since.get("spent", ())) == found.marking["spent"]
@@ -119,7 +121,7 @@ class TestSlidingLimit:
 
     @pytest.mark.slow
     @given(st.integers(1, 4), st.lists(st.floats(0, 5 * HOUR), max_size=25).map(sorted))
-    def test_law_of_the_window(self, count: int, times: list[float]) -> None:
+    def test_no_window_exceeds_the_limit(self, count: int, times: list[float]) -> None:
         """No window of an hour has more than N calls, and only calls beyond N are refused."""
         net = limit(count)
         use = next(t for t in net.transitions if t.tools)
@@ -156,7 +158,7 @@ def chain(**marking: int) -> SkillNet:
 class TestChains:
     """Hand-built nets with several timed transitions."""
 
-    def test_a_token_put_back_keeps_its_age(self) -> None:
+    def test_returned_token_keeps_its_age(self) -> None:
         """A call that takes and returns a token does not change its arrival."""
         net = chain(a=2)
         since = arrivals(net, {}, {"a": 0}, net.initial_marking, 3)
@@ -174,13 +176,13 @@ class TestChains:
         assert aged(net, start, {"a": (0, 7)}, 14.9).marking == {"a": 1, "b": 1, "c": 0}
         assert aged(net, start, {"a": (0, 7)}, 15).marking == {"a": 1, "b": 0, "c": 1}
 
-    def test_the_oldest_goes_first(self) -> None:
+    def test_late_token_is_sorted_by_its_time(self) -> None:
         """A token that arrives later with an earlier time is sorted by its time."""
         net = chain(a=1, b=1)
         found = aged(net, dict(net.initial_marking), {"a": (0,), "b": (12,)}, 12)
         assert found.since == {"a": (), "b": (10, 12)}
 
-    def test_that_never_rest_are_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_endless_timed_loop_is_an_error(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Timed transitions in an endless loop give an error with the net's name."""
         monkeypatch.setattr("interlock.engine.net.timed.MOST_FIRINGS", 1000)
         net = define_skill_net(
@@ -200,7 +202,9 @@ class TestChains:
         st.lists(st.floats(0, 100), max_size=5).map(sorted),
         st.lists(st.floats(100, 200), min_size=1, max_size=4).map(sorted),
     )
-    def test_law_of_two_looks(self, a: list[float], b: list[float], looks: list[float]) -> None:
+    def test_aging_steps_do_not_change_firings(
+        self, a: list[float], b: list[float], looks: list[float]
+    ) -> None:
         """The number of aging steps does not change firings and marking."""
         net = chain(a=len(a), b=len(b))
         marking, since = dict(net.initial_marking), {"a": tuple(a), "b": tuple(b)}

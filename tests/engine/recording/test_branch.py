@@ -31,7 +31,7 @@ def bot(shop: Shop, *replies: Reply) -> Agent:
     return Agent(ScriptedModel(list(replies)), name="bot", tools=shop.tools())
 
 
-async def worked(hub: Hub, shop: Shop) -> str:
+async def worked_session(hub: Hub, shop: Shop) -> str:
     """A session with a test, two deploys and a third deploy that was blocked."""
     agent = bot(shop, C(test={}), C(deploy={}), C(test={}), C(deploy={}), C(deploy={}), T("done"))
     session = await hub.open_session(agent, SessionConfig(NETS, by="maria"))
@@ -40,7 +40,7 @@ async def worked(hub: Hub, shop: Shop) -> str:
     return session
 
 
-async def after(hub: Hub, session: str, kind: type, number: int) -> int:
+async def seq_after(hub: Hub, session: str, kind: type, number: int) -> int:
     """Return the number of the tool message that follows the `number`-th event of `kind`."""
     events = await hub.recorded(session)
     found = [e.seq for e in events if isinstance(e.body, kind)][number]
@@ -52,10 +52,10 @@ async def after(hub: Hub, session: str, kind: type, number: int) -> int:
 
 
 class TestBranch:
-    async def test_begins_where_the_other_was(self, hub: Hub, shop: Shop) -> None:
+    async def test_starts_with_state_of_its_event(self, hub: Hub, shop: Shop) -> None:
         """A branch has the conversation and markings of its event, and then diverges."""
-        session = await worked(hub, shop)
-        at = await after(hub, session, CallResult, 1)
+        session = await worked_session(hub, shop)
+        at = await seq_after(hub, session, CallResult, 1)
         then = fold((await hub.recorded(session))[:at])
         assert then.nets["limit-deploy-2"].marking["budget"] == 1
         agent = bot(shop, C(test={}), T("enough"))
@@ -79,9 +79,9 @@ class TestBranch:
         ]
         assert shop.ran[-1] == "test"
 
-    async def test_is_complete_on_its_own(self, hub: Hub, shop: Shop) -> None:
+    async def test_branch_folds_without_its_parent(self, hub: Hub, shop: Shop) -> None:
         """The branch's events fold to its state and contain no decisions or results of the parent."""
-        session = await worked(hub, shop)
+        session = await worked_session(hub, shop)
         at = (await hub.recorded(session))[-2].seq
         branch = await hub.branch_session(session, at, bot(shop), SessionConfig(NETS))
         state = fold(await hub.recorded(branch))
@@ -98,10 +98,10 @@ class TestBranch:
         assert line == SessionLine.of(await hub.recorded(branch)).summary()
         assert (line.kind, line.parent, line.parent_seq, line.calls) == ("branch", session, at, 0)
 
-    async def test_gate_stands_there(self, hub: Hub, shop: Shop) -> None:
+    async def test_gate_has_the_limit_left_at_its_event(self, hub: Hub, shop: Shop) -> None:
         """G-63: the gate of a branch has the limit that was left at its event."""
-        session = await worked(hub, shop)
-        at = await after(hub, session, CallResult, 1)
+        session = await worked_session(hub, shop)
+        at = await seq_after(hub, session, CallResult, 1)
         agent = bot(shop, C(deploy={}), C(test={}), C(deploy={}), C(test={}), C(deploy={}), T("done"))
         branch = await hub.branch_session(session, at, agent, SessionConfig(NETS))
         await hub.send(branch, "go on")
@@ -116,10 +116,10 @@ class TestBranch:
         ]
         assert fold(await hub.recorded(branch)) == await hub.session(branch)
 
-    async def test_of_a_branch(self, hub: Hub, shop: Shop) -> None:
+    async def test_branch_can_be_branched_and_resumed(self, hub: Hub, shop: Shop) -> None:
         """A branch can be branched and resumed like any session."""
-        session = await worked(hub, shop)
-        at = await after(hub, session, CallResult, 1)
+        session = await worked_session(hub, shop)
+        at = await seq_after(hub, session, CallResult, 1)
         branch = await hub.branch_session(
             session, at, bot(shop, T("x")), SessionConfig(NETS), branch_id="b1"
         )
@@ -133,7 +133,7 @@ class TestBranch:
         assert (await hub.session(branch)).kind == "branch"
         assert fold(await hub.recorded(branch)) == await hub.session(branch)
 
-    async def test_switches(self, hub: Hub, shop: Shop) -> None:
+    async def test_active_nets_and_mode_are_those_of_the_event(self, hub: Hub, shop: Shop) -> None:
         """Active nets and mode are those of the event, not the latest."""
         session = await hub.open_session(bot(shop), SessionConfig(NETS, mode="shadow"))
         await hub.toggle_net(session, "limit-deploy-2", False, by="maria", reason="a test")
@@ -145,10 +145,10 @@ class TestBranch:
         assert (later.active, later.mode) == (["require-test-before-deploy"], "shadow")
         assert (await hub.session(session)).mode == "enforce"
 
-    async def test_nets_must_fit(self, hub: Hub, shop: Shop) -> None:
+    async def test_differing_nets_are_refused(self, hub: Hub, shop: Shop) -> None:
         """Nets that differ from the record's are refused unless nets="changed" is given."""
-        session = await worked(hub, shop)
-        at = await after(hub, session, CallResult, 0)
+        session = await worked_session(hub, shop)
+        at = await seq_after(hub, session, CallResult, 0)
         others = {"limit-deploy-2": limit("deploy", 2)}
         with pytest.raises(ResumeError, match="'require-test-before-deploy' is missing"):
             await hub.branch_session(session, at, bot(shop), SessionConfig(others))
@@ -164,12 +164,12 @@ class TestBranch:
 
 
 class TestPoints:
-    async def test_open_call(self, hub: Hub, shop: Shop) -> None:
+    async def test_open_call_cannot_be_branched(self, hub: Hub, shop: Shop) -> None:
         """If a call has no result, the error names the call and the nearest possible events."""
-        session = await worked(hub, shop)
+        session = await worked_session(hub, shop)
         events = await hub.recorded(session)
         proposed = next(e for e in events if isinstance(e.body, MessageAdded) and e.body.calls)
-        answered = await after(hub, session, CallResult, 0)
+        answered = await seq_after(hub, session, CallResult, 0)
         call = proposed.body.calls[0].call_id
         for at in range(proposed.seq, answered):
             with pytest.raises(BranchError) as caught:
@@ -181,7 +181,7 @@ class TestPoints:
                 f"{proposed.seq - 1} and {answered}."
             )
 
-    async def test_waiting_call(self, hub: Hub, shop: Shop) -> None:
+    async def test_earlier_events_can_be_branched_during_a_request(self, hub: Hub, shop: Shop) -> None:
         """During a request, earlier events can be branched; the request stays with its session."""
         events = hub.subscribe()
         session = await start(hub, shop, C(test={}), C(deploy={}), T("done"))
@@ -194,7 +194,7 @@ class TestPoints:
         assert (await hub.session(branch)).nets["require-test-before-deploy"].marking["gate"] == 1
 
     @pytest.mark.parametrize("at", [-1, 0, 10_000])
-    async def test_no_such_event(self, hub: Hub, shop: Shop, at: int) -> None:
+    async def test_invalid_event_number_names_the_range(self, hub: Hub, shop: Shop, at: int) -> None:
         """For an invalid event number, the error names the range."""
         session = await hub.open_session(bot(shop), SessionConfig({}))
         with pytest.raises(BranchError, match=f"has events 1 to 1, not {at}") as caught:
@@ -203,7 +203,7 @@ class TestPoints:
 
 
 class TestWords:
-    def test_origin(self) -> None:
+    def test_origin_is_in_headline_changes_and_transcript(self) -> None:
         """The origin of a branch is in its headline, changes and transcript."""
         net = limit("deploy", 2)
         spent = {net.name: {"idle": 0, "ready": 1, "budget": 1}}
@@ -222,7 +222,7 @@ class TestWords:
     @pytest.mark.parametrize(
         "markings", [{"limit-deploy-2": {"ready": 1}}, {"other": {}}], ids=["places", "net"]
     )
-    def test_marking_that_does_not_fit(self, markings: dict[str, dict[str, int]]) -> None:
+    def test_invalid_marking_cannot_be_folded(self, markings: dict[str, dict[str, int]]) -> None:
         """A marking with other places or of an unknown net cannot be folded."""
         body = opening(limit("deploy", 2), markings=markings)
         assert isinstance(body, SessionOpened)

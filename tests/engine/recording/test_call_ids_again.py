@@ -25,7 +25,7 @@ async def decided(hub: Hub) -> list[tuple[str, str]]:
 
 
 class TestSameId:
-    async def test_while_it_has_no_result(self, hub: Hub) -> None:
+    async def test_without_result_the_answer_is_repeated(self, hub: Hub) -> None:
         """Without a result, the recorded answer is repeated and no limit is used."""
         await opened(hub, ONCE)
         assert (await hub.call(ID, "c7", "push", {})).outcome == "allow"
@@ -33,7 +33,7 @@ class TestSameId:
         assert (again.outcome, again.repeated) == ("allow", True)
         assert await decided(hub) == [("c7", "allow")]
 
-    async def test_once_it_has_one(self, hub: Hub) -> None:
+    async def test_with_result_the_call_is_judged_again(self, hub: Hub) -> None:
         """With a result, the id stands for another call, which is judged again."""
         await opened(hub, ONCE)
         await hub.call(ID, "c7", "push", {})
@@ -44,7 +44,7 @@ class TestSameId:
         state = await hub.session(ID)
         assert (state.calls["c7"].status, state.calls["c7#2"].status) == ("done", "blocked")
 
-    async def test_another_call_under_it(self, hub: Hub) -> None:
+    async def test_free_id_accepts_another_call(self, hub: Hub) -> None:
         """An id that is free again may be used for another tool and input."""
         await opened(hub, ONCE)
         await hub.call(ID, "c1", "push", {})
@@ -57,14 +57,14 @@ class TestSameId:
         outputs = {i: call.output for i, call in (await hub.session(ID)).calls.items()}
         assert outputs == {"c1": "done", "c1#2": "three", "c1#3": None}
 
-    async def test_after_the_turn(self, hub: Hub) -> None:
+    async def test_end_of_turn_frees_the_id(self, hub: Hub) -> None:
         """A call whose turn ended without a result also frees its id."""
         await opened(hub, ONCE)
         await hub.call(ID, "c7", "push", {})
         await hub.end_turn(ID)
         assert (await hub.call(ID, "c7", "push", {})).outcome == "block"
 
-    async def test_through_a_restart(self, hub: Hub) -> None:
+    async def test_record_separates_calls_after_resume(self, hub: Hub) -> None:
         """The record keeps the calls apart, also after a resume."""
         await opened(hub, ONCE)
         await hub.call(ID, "c7", "test", {})
@@ -78,7 +78,7 @@ class TestSameId:
         assert (await hub.call(ID, "c7", "test", {})).repeated is False
         assert [i for i, _ in await decided(hub)] == ["c7", "c7#2", "c7#3"]
 
-    async def test_an_id_that_was_made_up_here(self, hub: Hub) -> None:
+    async def test_agents_own_suffixed_id_is_separate(self, hub: Hub) -> None:
         """An agent that uses `c7#2` itself does not get the answer of the call recorded under that id."""
         await opened(hub, ONCE)
         await hub.call(ID, "c7", "push", {})
@@ -88,7 +88,7 @@ class TestSameId:
         assert answer.repeated is False
         assert [i for i, _ in await decided(hub)] == ["c7", "c7#2", "c7#2#2"]
 
-    async def test_a_result_that_is_being_recorded(self, hub: Hub) -> None:
+    async def test_simultaneous_result_and_call_reuse_no_answer(self, hub: Hub) -> None:
         """A simultaneous result and call under one id do not reuse the first answer."""
         await opened(hub, ONCE)
         await hub.call(ID, "c7", "push", {})

@@ -37,7 +37,7 @@ REGISTRY = compile_rules(RULES).registry
 STEPS = (C(test={}, rm={}), T("tested"))
 
 
-async def worked(hub: Hub, agent: Agent) -> str:
+async def worked_session(hub: Hub, agent: Agent) -> str:
     """A session with one completed turn: a call that ran, a blocked one and an answer."""
     session = await hub.open_session(agent, SessionConfig(REGISTRY))
     await hub.send(session, "go", by="maria")
@@ -66,9 +66,9 @@ class Held:
 
 
 class TestRecord:
-    async def test_outcome_and_message(self, hub: Hub, shop: Shop) -> None:
+    async def test_summary_is_a_recorded_message(self, hub: Hub, shop: Shop) -> None:
         """Section 9: the summary is a recorded message with its operator and the kept messages."""
-        session = await worked(hub, bot(shop, *STEPS, T("It was tested.")))
+        session = await worked_session(hub, bot(shop, *STEPS, T("It was tested.")))
         outcome = await hub.compact(session, by="ben", keep_last=1)
         assert (outcome.ok, outcome.message) == (
             True,
@@ -88,9 +88,9 @@ class TestRecord:
         assert statuses(hub, session) == ["running", "idle", "running", "idle"]
         await check(hub, session)
 
-    async def test_state_and_words(self, hub: Hub, shop: Shop) -> None:
+    async def test_transcript_and_replay_have_the_summary(self, hub: Hub, shop: Shop) -> None:
         """Section 9: the transcript contains the summary, and a replay describes it."""
-        session = await worked(hub, bot(shop, *STEPS, T("It was tested.")))
+        session = await worked_session(hub, bot(shop, *STEPS, T("It was tested.")))
         before = list((await hub.session(session)).transcript)
         await hub.compact(session, by="ben", keep_last=1)
         *rest, shown = (await hub.session(session)).transcript
@@ -105,10 +105,10 @@ class TestRecord:
             "compacted: the model reads this summary of what was said before the last 1 message"
         ]
 
-    async def test_the_nets_stay(self, hub: Hub, shop: Shop) -> None:
+    async def test_nets_are_unchanged(self, hub: Hub, shop: Shop) -> None:
         """Section 9: compaction does not change the nets."""
         agent = bot(shop, *STEPS, T("S"), C(rm={}), T("no"))
-        session = await worked(hub, agent)
+        session = await worked_session(hub, agent)
         before = dict((await hub.session(session)).nets)
         await hub.compact(session, by="ben", keep_last=0)
         assert (await hub.session(session)).nets == before
@@ -120,7 +120,7 @@ class TestRecord:
 
 
 class TestRefusing:
-    async def test_nothing_to_compact(self, hub: Hub, shop: Shop) -> None:
+    async def test_short_conversation_is_not_compacted(self, hub: Hub, shop: Shop) -> None:
         """Section 9: a short conversation is not compacted, and nothing is recorded."""
         session = await start(hub, shop, T("hi"))
         await hub.wait(session)
@@ -129,9 +129,9 @@ class TestRefusing:
         assert (outcome.ok, outcome.message) == (False, f"Nothing to compact yet in {session}")
         assert len(await hub.recorded(session)) == events
 
-    async def test_a_failed_reply(self, hub: Hub, shop: Shop) -> None:
+    async def test_failed_model_changes_nothing(self, hub: Hub, shop: Shop) -> None:
         """Section 9: if the model fails, nothing changes and the session is idle, not failed."""
-        session = await worked(hub, bot(shop, *STEPS, ERR("overloaded"), T("fine")))
+        session = await worked_session(hub, bot(shop, *STEPS, ERR("overloaded"), T("fine")))
         outcome = await hub.compact(session, by="ben", keep_last=0)
         assert (outcome.ok, outcome.message) == (
             False,
@@ -142,14 +142,14 @@ class TestRefusing:
         await hub.wait(session)
         assert [b.role for b in bodies(hub, session, MessageAdded)][-2:] == ["user", "assistant"]
 
-    async def test_unknown(self, hub: Hub) -> None:
+    async def test_unknown_session_raises(self, hub: Hub) -> None:
         """Section 9: compacting an unknown session raises."""
         with pytest.raises(UnknownSessionError):
             await hub.compact("nobody", by="ben")
 
 
 class TestMeanwhile:
-    async def test_a_message_waits(self, hub: Hub) -> None:
+    async def test_message_is_answered_after_compaction(self, hub: Hub) -> None:
         """Section 9: a message sent during compaction is answered afterwards; the session is running."""
         model = Held()
         session = await hub.open_session(Agent(model, name="bot"), SessionConfig({}))
@@ -175,7 +175,7 @@ class TestMeanwhile:
         assert statuses(hub, session) == ["running", "idle", "running", "idle"]
         await check(hub, session)
 
-    async def test_stopped(self, hub: Hub) -> None:
+    async def test_compaction_can_be_stopped(self, hub: Hub) -> None:
         """Section 9: an operator can stop compaction, and the session is idle."""
         model = Held()
         session = await hub.open_session(Agent(model, name="bot"), SessionConfig({}))
@@ -194,10 +194,10 @@ class TestMeanwhile:
 
 
 class TestGoingOn:
-    async def test_resumed(self, hub: Hub, shop: Shop) -> None:
+    async def test_resumed_session_sends_the_live_prompt(self, hub: Hub, shop: Shop) -> None:
         """A-77: a session resumed after compaction sends exactly what the live one would have sent."""
         agent = bot(shop, *STEPS, T("S"), T("on"))
-        session = await worked(hub, agent)
+        session = await worked_session(hub, agent)
         await hub.compact(session, by="ben", keep_last=2)
         await hub.send(session, "go on", by="ben")
         await hub.wait(session)
@@ -215,9 +215,9 @@ class TestGoingOn:
         await check(hub, session)
 
     @pytest.mark.slow
-    async def test_branched(self, hub: Hub, shop: Shop) -> None:
+    async def test_branch_after_summary_starts_with_it(self, hub: Hub, shop: Shop) -> None:
         """A-77: a branch after the summary starts with it; one before it has the full conversation."""
-        session = await worked(hub, bot(shop, *STEPS, T("S")))
+        session = await worked_session(hub, bot(shop, *STEPS, T("S")))
         before = (await hub.session(session)).seq
         await hub.compact(session, by="ben", keep_last=1)
         after = (await hub.session(session)).seq
@@ -234,7 +234,7 @@ class TestGoingOn:
             ["user", "assistant", "user"],
         ]
 
-    async def test_killed_amid_it(self, tmp_path: Path) -> None:
+    async def test_host_death_during_compaction_can_be_resumed(self, tmp_path: Path) -> None:
         """Section 9: if the host dies during compaction, the session can be resumed."""
         first = Hub.open(tmp_path / "hub.db")
         model = Held()
@@ -267,7 +267,7 @@ def _backup(source: Path, target: Path) -> None:
 
 
 class TestStore:
-    async def test_a_journal_store(self, tmp_path: Path) -> None:
+    async def test_session_with_journal_store_is_compacted(self, tmp_path: Path) -> None:
         """A-77: a session with its own journal store is compacted and resumed in the same way."""
         store = JournalStore.open(tmp_path / "own.db")
         session = await Agent(ScriptedModel([T("a1"), T("S")]), store=store).create_session("s")
@@ -280,7 +280,7 @@ class TestStore:
         assert [m.text for m in model.requests[0].messages] == ["<summary>\nS\n</summary>", "a1", "u2"]
         await store.close()
 
-    def test_records_without_the_field(self) -> None:
+    def test_older_record_is_read_unchanged(self) -> None:
         """A-77: a message recorded before summaries existed is read unchanged and keeps nothing."""
         old = '{"cursor":1,"session":"s","seq":1,"at":"2026-01-02T03:04:05Z","body":%s}'
         event = JournalEvent.model_validate_json(old % '{"type":"message","role":"user","text":"hi"}')

@@ -15,13 +15,13 @@ from interlock.engine.sessions.config import SessionConfig
 from ..support.shop import bodies
 
 
-def long(reply: Reply) -> Reply:
+def with_usage(reply: Reply) -> Reply:
     return replace(reply, usage=Usage(input=1000, output=5))
 
 
-async def talked(hub: Hub, *replies: Reply) -> tuple[str, ScriptedModel]:
+async def long_session(hub: Hub, *replies: Reply) -> tuple[str, ScriptedModel]:
     """A session whose third turn was too long, and its model."""
-    model = ScriptedModel([T("a1"), T("a2"), long(T("a3")), *replies])
+    model = ScriptedModel([T("a1"), T("a2"), with_usage(T("a3")), *replies])
     agent = Agent(model, name="bot", compact_at=1000)
     session = await hub.open_session(agent, SessionConfig({}))
     for text in ("u1", "u2", "u3"):
@@ -33,7 +33,7 @@ async def talked(hub: Hub, *replies: Reply) -> tuple[str, ScriptedModel]:
 class TestByItself:
     async def test_is_recorded_like_a_manual_one(self, hub: Hub) -> None:
         """Section 9: the record has the summary, its model call and `interlock` as its sender."""
-        session, model = await talked(hub, T("sum"), T("a4"))
+        session, model = await long_session(hub, T("sum"), T("a4"))
         [summary] = [m for m in bodies(hub, session, MessageAdded) if m.role == "summary"]
         assert (summary.text, summary.kept, summary.by) == ("sum", 4, "interlock")
         assert len(bodies(hub, session, StepEnded)) == 4
@@ -45,9 +45,9 @@ class TestByItself:
         assert prompt_of(said)[:-1] == list(model.requests[-1].messages)
         assert fold(await hub.recorded(session)) == await hub.session(session)
 
-    async def test_a_failure_is_said(self, hub: Hub) -> None:
+    async def test_failure_is_in_the_transcript(self, hub: Hub) -> None:
         """Section 9: the transcript reports why compaction failed, and the session continues."""
-        session, model = await talked(hub, ERR("overloaded"), T("a4"))
+        session, model = await long_session(hub, ERR("overloaded"), T("a4"))
         state = await hub.session(session)
         assert state.status == "idle"
         assert state.error == f"Session '{session}' was not compacted: overloaded"

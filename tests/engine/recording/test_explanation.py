@@ -44,7 +44,7 @@ async def opened(hub: Hub, *replies: object, explain_blocks: bool = False) -> st
 class TestViews:
     """Explanations of a gate, as values that can be serialized."""
 
-    async def test_waiting_is_a_step(self) -> None:
+    async def test_used_limit_shows_time_until_return(self) -> None:
         """G-10: a used limit returns with time, and the view says how long that takes."""
         now = 0.0
         gate = GateManager(compile_rules("limit push to 1 per 1h").registry, clock=lambda: now)
@@ -55,7 +55,7 @@ class TestViews:
         assert [call.seconds for call in view.way.calls] == [3600, None]
         assert ExplanationView.model_validate_json(view.model_dump_json()) == view
 
-    async def test_a_grant_answers(self) -> None:
+    async def test_grant_and_replaced_people_are_named(self) -> None:
         """The view names the grant and the people that the net would have asked for."""
         gate = GateManager(compile_rules("require human-approval before push").registry)
         answer = ApprovalAnswer(True, by="maria", grant=GrantTerms("names", uses=2))
@@ -63,7 +63,7 @@ class TestViews:
         view = view_of(gate.explain(ToolCall("c2", "push")))
         assert (view.outcome, view.granted, view.nets[0].people) == ("allow", ("grant-1",), 1)
 
-    async def test_a_condition_is_of_the_governed_name(self) -> None:
+    async def test_prerequisite_does_not_show_the_condition(self) -> None:
         """G-10: the condition of a sequence is not shown for its prerequisite."""
         gate = GateManager(compile_rules("require test before deploy when input.n = 1").registry)
         for name, when in (("test", None), ("deploy", "input.n = 1"), ("other", None)):
@@ -72,7 +72,7 @@ class TestViews:
 
 
 class TestExplain:
-    async def test_says_how_a_blocked_call_comes_to_pass(self, hub: Hub) -> None:
+    async def test_blocked_call_shows_rules_and_way(self, hub: Hub) -> None:
         """G-60: names, verdicts with rules, and the way; all of it can be serialized."""
         session = await opened(hub, C(deploy={"env": "prod"}), T("blocked"))
         await hub.wait(session)
@@ -90,7 +90,7 @@ class TestExplain:
         assert str(view.way) == "test → deploy (approval)"
         assert ExplanationView.model_validate_json(view.model_dump_json()) == view
 
-    async def test_follows_the_nets(self, hub: Hub) -> None:
+    async def test_explanation_is_of_the_present_state(self, hub: Hub) -> None:
         """The explanation is about the present: after the test only the approval is missing."""
         events = hub.subscribe()
         session = await opened(hub, C(deploy={}), C(test={}), C(deploy={}), T("done"))
@@ -108,7 +108,7 @@ class TestExplain:
         view = await hub.explain(session, first)
         assert (view.outcome, str(view.way)) == ("block", "test → deploy (approval)")
 
-    async def test_what_is_not_there(self, hub: Hub) -> None:
+    async def test_unknown_session_or_call_is_named(self, hub: Hub) -> None:
         """The error names an unknown session or call."""
         session = await opened(hub, T("nothing to do"))
         await hub.wait(session)
@@ -117,7 +117,7 @@ class TestExplain:
         with pytest.raises(UnknownSessionError, match="nobody"):
             await hub.explain("nobody", "c9")
 
-    async def test_conditions_and_people(self, hub: Hub) -> None:
+    async def test_view_has_conditions_and_people(self, hub: Hub) -> None:
         """G-10: the view has each net's condition, why it abstains or applies, and the people it asks."""
         rules = (
             'require human-approval before deploy by 2 when input.env = "prod"\n'
@@ -151,7 +151,7 @@ class TestExplain:
         for view in (prod, other, untold):
             assert ExplanationView.model_validate_json(view.model_dump_json()) == view
 
-    async def test_on_request_the_model_is_told(self, hub: Hub) -> None:
+    async def test_way_is_added_to_reason_if_enabled(self, hub: Hub) -> None:
         """If enabled, the reason that the model reads and the journal keeps ends with the way."""
         session = await opened(hub, C(deploy={}), T("I see"), explain_blocks=True)
         await hub.wait(session)

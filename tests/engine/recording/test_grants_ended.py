@@ -26,7 +26,9 @@ ASK = "require human-approval before deploy"
 NOON = datetime(2026, 3, 14, 12, 0, tzinfo=UTC)
 
 
-async def asks(hub: Hub, session: str, call_id: str, *, grant: GrantTerms | None = None) -> bool:
+async def call_and_approve(
+    hub: Hub, session: str, call_id: str, *, grant: GrantTerms | None = None
+) -> bool:
     """Make a call and approve a request, with a grant if given; return whether there was a request."""
     call = asyncio.ensure_future(hub.call(session, call_id, "deploy", {"env": "prod"}))
     asked = asyncio.ensure_future(until(hub.approvals))
@@ -43,48 +45,48 @@ async def asks(hub: Hub, session: str, call_id: str, *, grant: GrantTerms | None
 
 class TestClockSetBack:
     @pytest.mark.parametrize("asked_after", [True, False])
-    async def test_after_a_restart(self, tmp_path: Path, asked_after: bool) -> None:
+    async def test_expired_grant_does_not_revive(self, tmp_path: Path, asked_after: bool) -> None:
         """A grant of a minute does not revive once the record has passed its minute."""
         clock = Clock(NOON)
         hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
         session = await opened(hub, ASK)
-        assert await asks(hub, session, "c1", grant=GrantTerms("names", seconds=60.0))
+        assert await call_and_approve(hub, session, "c1", grant=GrantTerms("names", seconds=60.0))
         clock.now += timedelta(seconds=30)
-        assert not await asks(hub, session, "c2")
+        assert not await call_and_approve(hub, session, "c2")
         clock.now += timedelta(seconds=120)
         if asked_after:
-            assert await asks(hub, session, "c3")
+            assert await call_and_approve(hub, session, "c3")
         await hub.close_session(session, by="jo")
         await hub.close()
         for back in (timedelta(seconds=20), timedelta(seconds=-86_400)):
             clock.now = NOON + back
             hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
             await resumed(hub, session, ASK)
-            assert await asks(hub, session, f"at {back}")
+            assert await call_and_approve(hub, session, f"at {back}")
             await hub.close_session(session, by="jo")
             await hub.close()
 
-    async def test_while_it_holds(self, tmp_path: Path) -> None:
+    async def test_clock_set_back_does_not_extend_a_grant(self, tmp_path: Path) -> None:
         """A grant continues after a restart; a clock that was set back does not extend it."""
         clock = Clock(NOON)
         hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
         session = await opened(hub, ASK)
-        assert await asks(hub, session, "c1", grant=GrantTerms("names", seconds=60.0))
+        assert await call_and_approve(hub, session, "c1", grant=GrantTerms("names", seconds=60.0))
         clock.now += timedelta(seconds=50)
-        assert not await asks(hub, session, "c2")
+        assert not await call_and_approve(hub, session, "c2")
         await hub.close_session(session, by="jo")
         await hub.close()
         clock.now = NOON
         hub = Hub(Journal.open(tmp_path / "hub.db", clock=clock))
         await resumed(hub, session, ASK)
-        assert not await asks(hub, session, "c3")
+        assert not await call_and_approve(hub, session, "c3")
         clock.now = NOON + timedelta(seconds=61)
-        assert await asks(hub, session, "c4")
+        assert await call_and_approve(hub, session, "c4")
         await hub.close()
 
 
 class TestLatestTime:
-    def test_events_and_their_clocks(self) -> None:
+    def test_is_the_later_of_event_and_decision_clock(self) -> None:
         """The latest time is the later of an event's time and the clock of its decision."""
 
         def event(seq: int, at: datetime, clock: float | None = None) -> JournalEvent:
@@ -106,7 +108,7 @@ class TestLatestTime:
         assert latest_time([event(1, NOON, noon + 5), event(2, NOON)]) == noon + 5
         assert latest_time([event(1, NOON, noon - 5)]) == noon
 
-    def test_time_begins_there(self) -> None:
+    def test_timekeeper_returns_no_earlier_time(self) -> None:
         """A timekeeper returns no time before the one it begins at."""
         times = iter([10.0, 30.0, 20.0])
         keeper = Timekeeper(lambda: next(times))
@@ -118,27 +120,27 @@ class TestLatestTime:
 
 
 class TestAnotherAgent:
-    async def test_of_another_name(self, tmp_path: Path) -> None:
+    async def test_other_agent_name_loses_grants(self, tmp_path: Path) -> None:
         """G-74: an agent of another name that resumes a session does not keep its grants."""
         hub = Hub(Journal.open(tmp_path / "hub.db"))
         session = await opened(hub, ASK)
-        assert await asks(hub, session, "c1", grant=GrantTerms("names"))
-        assert not await asks(hub, session, "c2")
+        assert await call_and_approve(hub, session, "c1", grant=GrantTerms("names"))
+        assert not await call_and_approve(hub, session, "c2")
         await hub.close_session(session, by="jo")
         raven = AGENT.model_copy(update={"name": "raven"})
         await hub.resume_external(session, raven, SessionConfig(compile_rules(ASK).registry))
-        assert await asks(hub, session, "c3")
+        assert await call_and_approve(hub, session, "c3")
         assert not any(grant.net.active for grant in (await hub.session(session)).grants.values())
         await check_fold(hub)
         await hub.close()
 
-    async def test_of_the_same_name(self, tmp_path: Path) -> None:
+    async def test_same_agent_name_keeps_grants(self, tmp_path: Path) -> None:
         """G-63: an agent of the same name keeps the grants, even with another model or tools."""
         hub = Hub(Journal.open(tmp_path / "hub.db"))
         session = await opened(hub, ASK)
-        assert await asks(hub, session, "c1", grant=GrantTerms("names"))
+        assert await call_and_approve(hub, session, "c1", grant=GrantTerms("names"))
         await hub.close_session(session, by="jo")
         same = AGENT.model_copy(update={"model": "newer", "tools": ("deploy",)})
         await hub.resume_external(session, same, SessionConfig(compile_rules(ASK).registry))
-        assert not await asks(hub, session, "c2")
+        assert not await call_and_approve(hub, session, "c2")
         await hub.close()

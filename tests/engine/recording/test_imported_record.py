@@ -93,7 +93,7 @@ def taken_in(tmp_path: Path, session: str) -> None:
 
 
 class TestLimitsOverSessions:
-    async def test_count_what_it_does_here(self, tmp_path: Path) -> None:
+    async def test_only_calls_made_here_count(self, tmp_path: Path) -> None:
         """Calls made before the import do not count; calls made here do, also after a restart."""
         config = SessionConfig(compile_rules("limit test to 2 per 1d across everyone").registry, by="ben")
         there = Hub.open(tmp_path / "theirs.db")
@@ -118,7 +118,7 @@ class TestLimitsOverSessions:
 
 
 class TestGoesOn:
-    async def test_under_nothing_that_people_did_there(self, tmp_path: Path) -> None:
+    async def test_acts_of_operators_do_not_count(self, tmp_path: Path) -> None:
         """The session is in enforce mode with all nets active, without grants or proposals."""
         shop = Shop()
         session = await forged(tmp_path, shop)
@@ -147,7 +147,7 @@ class TestGoesOn:
         await check(hub, session)
         await hub.close()
 
-    async def test_runs_no_call_that_it_left_open(self, tmp_path: Path) -> None:
+    async def test_open_calls_do_not_run(self, tmp_path: Path) -> None:
         """A call that was open in the import does not run, and a waiting message is not delivered."""
         with Journal.open(tmp_path / "theirs.db") as journal:
             journal.write(
@@ -172,7 +172,7 @@ class TestGoesOn:
         await hub.close()
 
     @pytest.mark.slow
-    async def test_gives_no_money_back(self, tmp_path: Path) -> None:
+    async def test_forged_negative_cost_does_not_raise_limit(self, tmp_path: Path) -> None:
         """A forged negative cost does not raise the cost limit."""
         shop = Shop()
         session = await forged(tmp_path, shop)
@@ -186,7 +186,7 @@ class TestGoesOn:
         await hub.close()
 
     @pytest.mark.slow
-    async def test_in_a_branch(self, tmp_path: Path) -> None:
+    async def test_branch_has_the_same_restrictions(self, tmp_path: Path) -> None:
         """A branch of an imported session has the same restrictions, but counts as made here."""
         shop = Shop()
         session = await forged(tmp_path, shop)
@@ -204,7 +204,7 @@ class TestGoesOn:
         assert {(m.by, m.reported_by) for m in said} == {(None, "an imported record")}
         await hub.close()
 
-    async def test_in_the_mode_that_is_named(self, tmp_path: Path) -> None:
+    async def test_operator_may_choose_mode_and_nets(self, tmp_path: Path) -> None:
         """The operator who resumes it may choose the mode and active nets."""
         shop = Shop()
         session = await forged(tmp_path, shop)
@@ -217,7 +217,7 @@ class TestGoesOn:
 
 
 class TestSubagents:
-    def test_an_imported_one_is_nobodys(self, tmp_path: Path) -> None:
+    def test_imported_subagent_has_no_local_parent(self, tmp_path: Path) -> None:
         """An imported subagent's session does not become the child of a session made here."""
         child = opening(kind="child", parent="own-1", parent_call="c1", parent_seq=1)
         assert isinstance(child, SessionOpened)

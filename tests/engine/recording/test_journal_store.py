@@ -79,7 +79,7 @@ class TestRoundTrip:
     @pytest.mark.slow
     @settings(max_examples=examples(60), deadline=None)
     @given(MESSAGES)
-    def test_any_conversation(self, empty: Path, messages: list[Message]) -> None:
+    def test_any_conversation_is_loaded_unchanged(self, empty: Path, messages: list[Message]) -> None:
         """A-9: any appended conversation is loaded unchanged, also by another store."""
 
         async def both(path: Path) -> None:
@@ -99,7 +99,7 @@ class TestRoundTrip:
             if messages:
                 assert fold(open_reader(path).events("s")).status == "done"
 
-    async def test_copy(self) -> None:
+    async def test_loaded_messages_are_copies(self) -> None:
         """A-9: changing loaded messages does not change the stored ones."""
         store = InMemorySessionStore()
         await store.append("s", UserMessage(text="hi"))
@@ -108,7 +108,7 @@ class TestRoundTrip:
 
 
 class TestAgentOnAJournal:
-    async def test_order_is_the_prompts(self, tmp_path: Path) -> None:
+    async def test_store_equals_the_next_prompt(self, tmp_path: Path) -> None:
         """A-7, A-77: after a steered run, the store equals the next prompt, in order."""
         store = JournalStore.open(tmp_path / "j.db")
         model = ScriptedModel([C(note={"text": "a"}), T("one"), C(note="[]"), T("two"), T("three")])
@@ -130,7 +130,7 @@ class TestAgentOnAJournal:
         )
         await store.close()
 
-    async def test_goes_on_in_another_process(self, tmp_path: Path) -> None:
+    async def test_session_of_another_store_can_be_continued(self, tmp_path: Path) -> None:
         """A-4, A-6: a session that another store wrote exists, is listed and can be continued."""
         for word in ("one", "two"):
             store = JournalStore.open(tmp_path / "j.db", agent="writer", model="m")
@@ -150,7 +150,7 @@ class TestAgentOnAJournal:
             "two",
         ]
 
-    async def test_calls_show_how_they_ended(self, tmp_path: Path) -> None:
+    async def test_replay_shows_outcomes_without_a_gate(self, tmp_path: Path) -> None:
         """Without a gate, a replay still shows whether a call succeeded."""
         store = JournalStore.open(tmp_path / "j.db")
         agent = Agent(ScriptedModel([C(note={}, gone={}), T("ok")]), tools=[note], store=store)
@@ -162,7 +162,7 @@ class TestAgentOnAJournal:
             ("gone", "failed"),
         ]
 
-    async def test_not_around_a_gate(self, tmp_path: Path) -> None:
+    async def test_gated_session_can_be_read_but_not_continued(self, tmp_path: Path) -> None:
         """A session recorded by a hub under nets can be read by a store, but not continued."""
         hub = Hub.open(tmp_path / "j.db")
         agent = Agent(ScriptedModel([T("hello")]), name="bot")
@@ -177,7 +177,7 @@ class TestAgentOnAJournal:
         assert len(await store.load("g")) == 2
         await store.close()
 
-    async def test_many_at_once(self, tmp_path: Path) -> None:
+    async def test_simultaneous_appends_are_all_kept(self, tmp_path: Path) -> None:
         """Messages appended simultaneously are all kept, and the session is opened once."""
         store = JournalStore.open(tmp_path / "j.db")
         texts = [str(n) for n in range(20)]

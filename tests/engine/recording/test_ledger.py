@@ -69,7 +69,7 @@ def handed(hosted: HostedSession, journal: StepwiseJournal, *lost: EventBody) ->
 
 
 class TestGoingOn:
-    async def test_nothing_follows_what_another_has_added(
+    async def test_change_based_on_stale_record_is_refused(
         self, hub: Hub, shop: Shop, journal: StepwiseJournal
     ) -> None:
         """A change based on a record is refused if another writer has added events since."""
@@ -81,7 +81,7 @@ class TestGoingOn:
             hosted.hand_over(NOTE)
         hub._live._hosted.clear()
 
-    async def test_nothing_follows_what_was_recorded_late(self, hub: Hub, shop: Shop) -> None:
+    async def test_session_lacking_a_recorded_event_records_nothing(self, hub: Hub, shop: Shop) -> None:
         """A session that lacks a recorded event records nothing more and must be resumed."""
         session, hosted = await idle(hub, shop)
         last = hosted.state.seq
@@ -94,7 +94,7 @@ class TestGoingOn:
 
 
 class TestDecisions:
-    async def test_nothing_runs_on_a_switch_that_was_lost(
+    async def test_call_decided_after_lost_switch_is_blocked(
         self, hub: Hub, shop: Shop, journal: StepwiseJournal
     ) -> None:
         """G-15, G-63: a call decided after a switch was lost, but before that is known, is blocked and
@@ -122,7 +122,7 @@ class TestDecisions:
         assert (await hosted.decide(ToolCall("c2", "rm", {}))).outcome == "allow"
         await check(hub, session)
 
-    async def test_a_gate_set_back_has_what_was_under_way(
+    async def test_restored_gate_has_the_state_after_the_switch(
         self, hub: Hub, shop: Shop, journal: StepwiseJournal
     ) -> None:
         """G-63: if a decision cannot be recorded while a switch is being written, the gate is restored to
@@ -141,7 +141,9 @@ class TestDecisions:
 
 
 class TestPeople:
-    async def test_an_answer(self, hub: Hub, shop: Shop, journal: StepwiseJournal) -> None:
+    async def test_answer_is_refused_until_loss_is_known(
+        self, hub: Hub, shop: Shop, journal: StepwiseJournal
+    ) -> None:
         """G-15: an answer in between is refused and the request stays open; the next answer counts."""
         events = hub.subscribe()
         rules = "require human-approval before deploy"
@@ -162,7 +164,9 @@ class TestPeople:
         assert shop.ran == ["deploy staging"]
         await check(hub, session)
 
-    async def test_a_message(self, hub: Hub, shop: Shop, journal: StepwiseJournal) -> None:
+    async def test_message_is_refused_until_loss_is_known(
+        self, hub: Hub, shop: Shop, journal: StepwiseJournal
+    ) -> None:
         """A-63: a message in between is refused; sent again afterwards, it is delivered."""
         session, hosted = await idle(hub, shop)
         lost = handed(hosted, journal, NOTE)
@@ -176,7 +180,9 @@ class TestPeople:
         assert [m.text for m in bodies(hub, session, MessageAdded)] == ["go", "hello"]
         await check(hub, session)
 
-    async def test_closing(self, hub: Hub, shop: Shop, journal: StepwiseJournal) -> None:
+    async def test_closing_waits_for_the_record_state(
+        self, hub: Hub, shop: Shop, journal: StepwiseJournal
+    ) -> None:
         """A-63: closing a session in between waits for the state of its record and then ends it."""
         session, hosted = await idle(hub, shop)
         lost = handed(hosted, journal, NOTE)
@@ -187,7 +193,7 @@ class TestPeople:
         assert [status.status for status in bodies(hub, session, SessionStatus)] == ["done"]
         assert await hub.sessions() == []
 
-    async def test_others_go_on(self, hub: Hub, shop: Shop, journal: StepwiseJournal) -> None:
+    async def test_other_sessions_continue(self, hub: Hub, shop: Shop, journal: StepwiseJournal) -> None:
         """G-63: another session, which lost nothing, is decided and recorded in between."""
         _, hosted = await idle(hub, shop)
         other, neighbour = await idle(hub, shop)
@@ -199,7 +205,7 @@ class TestPeople:
 
 
 class TestHearing:
-    async def test_everybody_hears_before_anybody_goes_on(
+    async def test_waiters_resume_after_all_losses_are_known(
         self, hub: Hub, shop: Shop, journal: StepwiseJournal
     ) -> None:
         """G-63: a task waiting for the first of two lost events resumes when both are known as lost."""
@@ -215,7 +221,7 @@ class TestHearing:
         assert isinstance(second.exception(), JournalError)
         await hosted.record(NOTE)
 
-    async def test_cancelling_changes_nothing(
+    async def test_cancelled_waiter_does_not_prevent_recording(
         self, hub: Hub, shop: Shop, journal: StepwiseJournal
     ) -> None:
         """G-63: an event that was handed over is recorded even if its waiter is cancelled."""

@@ -59,7 +59,7 @@ async def asking(path: Path) -> tuple[Hub, list[object], str]:
     return hub, told, request.id
 
 
-def says(*things: object) -> str:
+def as_text(*things: object) -> str:
     return "\n".join(
         thing.model_dump_json() if isinstance(thing, JournalEvent | Streaming) else str(thing)
         for thing in things
@@ -67,25 +67,27 @@ def says(*things: object) -> str:
 
 
 class TestHub:
-    async def test_nothing_shown_has_a_secret(self, tmp_path: Path) -> None:
+    async def test_no_view_shows_a_secret(self, tmp_path: Path) -> None:
         """State, queue, events, streamed text and history do not show the secrets."""
         hub, told, request = await asking(tmp_path / "j.db")
         [waiting] = await hub.approvals()
         assert waiting.input == {"user": "me", "password": mask_of(SECRET)}
         await hub.decide(request, approved=True, by="operator")
         await hub.wait("s")
-        everything = says(*told, *await hub.recorded("s"), await hub.session("s"), *await hub.sessions())
+        everything = as_text(
+            *told, *await hub.recorded("s"), await hub.session("s"), *await hub.sessions()
+        )
         assert mask_of(SECRET) in everything
         assert SECRET not in everything
         assert KEY not in everything
         assert KEY[:20] not in everything
         assert RAN == [("me", SECRET)]
         await hub.close()
-        recorded = says(*open_reader(tmp_path / "j.db").events("s"))
+        recorded = as_text(*open_reader(tmp_path / "j.db").events("s"))
         assert SECRET in recorded
         assert KEY in recorded
 
-    async def test_an_edit_beside_the_mask(self, tmp_path: Path) -> None:
+    async def test_edit_beside_the_mask_keeps_the_secret(self, tmp_path: Path) -> None:
         """An operator can edit another field without seeing or changing the secret."""
         hub, _, request = await asking(tmp_path / "j.db")
         edited = {"user": "you", "password": mask_of(SECRET)}
@@ -94,7 +96,7 @@ class TestHub:
         assert RAN == [("you", SECRET)]
         await hub.close()
 
-    async def test_an_edit_with_a_mask_too_many(self, tmp_path: Path) -> None:
+    async def test_mask_for_unmasked_field_is_refused(self, tmp_path: Path) -> None:
         """A mask for a field that is not masked is refused, and the request stays open."""
         hub, _, request = await asking(tmp_path / "j.db")
         edited = {"user": mask_of("me"), "password": mask_of(SECRET)}
@@ -105,7 +107,7 @@ class TestHub:
         assert RAN == []
         await hub.close()
 
-    async def test_after_a_resume(self, tmp_path: Path) -> None:
+    async def test_resumed_session_masks_the_secret(self, tmp_path: Path) -> None:
         """A resumed session masks the secret as before, and its agent still has it."""
         hub, _, request = await asking(tmp_path / "j.db")
         await hub.decide(request, approved=False, by="operator")
@@ -115,14 +117,14 @@ class TestHub:
         model = ScriptedModel([T("ok")])
         agent = Agent(model, tools=[login], name="bot")
         await hub.resume_session("s", agent, SessionConfig(compile_rules(RULES).registry))
-        assert SECRET not in says(await hub.session("s"))
+        assert SECRET not in as_text(await hub.session("s"))
         await hub.send("s", "go on")
         await hub.wait("s")
-        assert SECRET not in says(await hub.session("s"), *await hub.recorded("s"))
+        assert SECRET not in as_text(await hub.session("s"), *await hub.recorded("s"))
         assert SECRET in str(model.requests[0].messages)
         await hub.close()
 
-    async def test_more_fields(self, tmp_path: Path) -> None:
+    async def test_configured_fields_are_masked(self, tmp_path: Path) -> None:
         """Fields named in the configuration are masked, too."""
         hub = Hub.open(tmp_path / "j.db", redaction=Redaction(["user"]))
         agent = Agent(ScriptedModel([C(login={"user": "me", "password": "x"})]), tools=[login])
@@ -134,7 +136,7 @@ class TestHub:
         assert request.input == {"user": mask_of("me"), "password": mask_of("x")}
         await hub.close()
 
-    async def test_shown_is_the_fold_of_what_is_shown(self, tmp_path: Path) -> None:
+    async def test_shown_state_is_fold_of_masked_events(self, tmp_path: Path) -> None:
         """The fold of the masked events equals the state that the hub shows."""
         hub, _, request = await asking(tmp_path / "j.db")
         await hub.decide(request, approved=True, by="operator")
@@ -144,11 +146,11 @@ class TestHub:
         await hub.close()
         state = fold(open_reader(tmp_path / "j.db").events("s"))
         assert state != shown.model_copy(update={"seq": state.seq})
-        assert SECRET not in says(shown_state(state, Redaction()))
+        assert SECRET not in as_text(shown_state(state, Redaction()))
 
 
 class TestWriting:
-    async def test_nothing_of_the_arguments(self, tmp_path: Path) -> None:
+    async def test_arguments_are_not_published(self, tmp_path: Path) -> None:
         """Section 9: a call being written is published with tool and length, without its text."""
         hub = Hub.open(tmp_path / "j.db")
         listening = hub.subscribe()
@@ -165,7 +167,7 @@ class TestWriting:
             ("login", 1, length, ""),
         ]
 
-    async def test_a_name_that_is_a_key(self, tmp_path: Path) -> None:
+    async def test_secret_in_tool_name_is_masked(self, tmp_path: Path) -> None:
         """Section 9: a secret in the tool's name is masked, too."""
         hub = Hub.open(tmp_path / "j.db")
         listening = hub.subscribe()
@@ -181,7 +183,7 @@ class TestWriting:
 class TestStreams:
     @pytest.mark.slow
     @given(st.lists(st.integers(1, 12), max_size=60))
-    def test_cut_anywhere(self, sizes: list[int]) -> None:
+    def test_secret_is_masked_in_any_pieces(self, sizes: list[int]) -> None:
         """In any pieces of a text, no secret is shown, and the rest is in order."""
         text = f"export TOKEN={SECRET} and Authorization: Bearer {KEY} then password: {SECRET} or {KEY}. "
         whole = text + "so far so good\n"
@@ -195,13 +197,13 @@ class TestStreams:
         assert KEY[:12] not in shown
         assert Redaction().text(whole).startswith(shown)
 
-    def test_prose_is_not_held_up(self) -> None:
+    def test_ordinary_text_holds_back_last_word_only(self) -> None:
         """Of ordinary text, only the last word is held back."""
         streams = Streams(Redaction())
         assert streams.take("s", None, "I will run the tests") == "I will run the "
         assert streams.take("s", None, " first.\n") == "tests first.\n"
 
-    def test_no_end_of_memory(self) -> None:
+    def test_endless_text_is_shown_eventually(self) -> None:
         """Text without an end is shown eventually."""
         streams = Streams(Redaction())
         shown = "".join(streams.take("s", "c", "x" * 1000) for _ in range(20))

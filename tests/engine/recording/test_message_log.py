@@ -67,7 +67,7 @@ async def recorded(hub: Hub) -> list[object]:
 
 
 class TestOutcomes:
-    async def test_each_says_how_it_ended(self, hub: Hub) -> None:
+    async def test_result_has_outcome_and_input_that_ran(self, hub: Hub) -> None:
         """G-62: a result has its outcome, and the input that ran if that was another one."""
         log = await recorded(hub)
         ends = [message["interlock"] for message in log if message["role"] == "tool"]  # pyright: ignore
@@ -78,7 +78,7 @@ class TestOutcomes:
             {"outcome": "done"},
         ]
 
-    async def test_replayed(self, hub: Hub) -> None:
+    async def test_gate_from_export_has_the_markings(self, hub: Hub) -> None:
         """G-62: a gate started from the export has the markings of the session."""
         log = json.loads(json.dumps(await recorded(hub)))
         [live] = list(hub._live)

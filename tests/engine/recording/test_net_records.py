@@ -14,14 +14,14 @@ def net(rule: str) -> SkillNet:
 
 
 class TestNetRecord:
-    def test_is_shared(self) -> None:
+    def test_record_of_a_net_is_shared(self) -> None:
         """The record of a net is shared; another key or another net has its own."""
         first, second = net("block rm"), net("block rmdir")
         assert net_record("a", first) is net_record("a", first)
         assert net_record("b", first).key == "b"
         assert net_record("a", second) != net_record("a", first)
 
-    def test_of_many_nets(self) -> None:
+    def test_number_of_kept_records_is_limited(self) -> None:
         """Of many nets, a limited number of records is kept, and each net gets the right one."""
         nets = [net(f"block tool{number}") for number in range(records._LIMIT + 20)]
         for each in nets:

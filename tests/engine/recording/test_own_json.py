@@ -44,14 +44,14 @@ class TestOwnInput:
 
     @pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
     @pytest.mark.parametrize("made", [dict, OrderedDict])
-    def test_what_is_no_number_of_json_is_refused(self, made: type[dict], number: float) -> None:
+    def test_nan_and_infinity_are_refused(self, made: type[dict], number: float) -> None:
         """NaN and infinity are refused, because JSON has no such numbers."""
         with pytest.raises(ValueError, match="JSON"):
             own_input(made(deep=[{"n": number}]))
 
     @pytest.mark.slow
     @given(INPUTS)
-    def test_is_what_a_careful_look_gives(self, given: dict[str, JsonValue]) -> None:
+    def test_fast_and_careful_conversion_agree(self, given: dict[str, JsonValue]) -> None:
         """The fast and the careful conversion give the same result, and so does a copy."""
         found = own_input(given)
         assert same_json(found, json_input(given))
@@ -59,7 +59,7 @@ class TestOwnInput:
 
     @pytest.mark.slow
     @given(INPUTS)
-    def test_shares_nothing(self, given: dict[str, JsonValue]) -> None:
+    def test_result_shares_no_mutable_state(self, given: dict[str, JsonValue]) -> None:
         """Changing the given input or a copy does not change the result."""
         before = json.dumps(given)
         found = own_input(given)
@@ -69,14 +69,14 @@ class TestOwnInput:
         _spoil(copy)
         assert json.dumps(found) == before
 
-    def test_of_other_kinds(self) -> None:
+    def test_json_like_values_become_plain_types(self) -> None:
         """Values that only behave like JSON are converted to plain types."""
         nested = OrderedDict(a=[1, OrderedDict(b=2)])
         found = own_input(MappingProxyType({"x": nested}))
         assert found == {"x": {"a": [1, {"b": 2}]}}
         assert type(found["x"]) is dict
 
-    def test_of_many_levels(self) -> None:
+    def test_deep_nesting_is_converted(self) -> None:
         """Deep nesting is converted, too."""
         deep: JsonValue = 1
         for _ in range(100):
@@ -84,7 +84,7 @@ class TestOwnInput:
         assert own_input({"x": deep}) == {"x": deep}
 
     @pytest.mark.parametrize("value", [{1, 2}, (1, 2), object(), {1: "x"}, b"x"])
-    def test_refuses_what_is_none(self, value: object) -> None:
+    def test_unsupported_value_is_refused(self, value: object) -> None:
         """A value that JSON cannot hold is refused at any level."""
         for wrong in ({"x": value}, {"x": [value]}, {"x": {"y": value}}):
             with pytest.raises(ValueError, match="validation error"):

@@ -98,7 +98,7 @@ class World:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(60, usual=4)))
-async def test_law(tmp_path: Path, seed: int) -> None:
+async def test_gate_equals_the_fold_after_each_act(tmp_path: Path, seed: int) -> None:
     """LAW (G-110): after each act the gate equals the fold; no step covers more calls than it has."""
     world = World(tmp_path / "w.db", seed)
     try:

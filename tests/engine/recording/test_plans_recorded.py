@@ -57,7 +57,9 @@ async def hub(tmp_path: Path) -> AsyncIterator[Hub]:
     await hub.close()
 
 
-async def asks(hub: Hub, call_id: str, tool: str, given: dict[str, JsonValue]) -> tuple[CallAnswer, bool]:
+async def call_and_approve(
+    hub: Hub, call_id: str, tool: str, given: dict[str, JsonValue]
+) -> tuple[CallAnswer, bool]:
     """Make a call and approve its request, if any; return the answer and whether there was one."""
     call = asyncio.ensure_future(hub.call("robin-1", call_id, tool, given))
     asked = asyncio.ensure_future(until(hub.approvals))
@@ -74,7 +76,7 @@ async def asks(hub: Hub, call_id: str, tool: str, given: dict[str, JsonValue]) -
 async def planned(hub: Hub, rules: str = ASKS) -> str:
     """A session with an approved plan."""
     session = await opened(hub, rules)
-    answer, asked = await asks(hub, "p1", "plan", INPUT)
+    answer, asked = await call_and_approve(hub, "p1", "plan", INPUT)
     assert (answer.outcome, asked) == ("allow", True), answer
     await hub.result(session, "p1", output="approved", is_error=False)
     return session
@@ -82,14 +84,14 @@ async def planned(hub: Hub, rules: str = ASKS) -> str:
 
 async def deploys(hub: Hub, call_id: str) -> bool:
     """Deploy to staging; return whether the plan covered it."""
-    answer, asked = await asks(hub, call_id, "deploy", {"env": "staging"})
+    answer, asked = await call_and_approve(hub, call_id, "deploy", {"env": "staging"})
     assert answer.outcome == "allow", answer
     await hub.result("robin-1", call_id, output="", is_error=False)
     return not asked
 
 
 class TestRecorded:
-    async def test_with_the_decision(self, hub: Hub) -> None:
+    async def test_grants_are_recorded_before_the_decision(self, hub: Hub) -> None:
         """G-108: the grants are recorded before the decision, with the approver and the step."""
         session = await planned(hub)
         given = bodies(hub, session, GrantGiven)
@@ -103,7 +105,7 @@ class TestRecorded:
         assert kinds.index(GrantGiven) < kinds.index(CallDecided)
         await check_fold(hub)
 
-    async def test_each_call(self, hub: Hub) -> None:
+    async def test_fold_equals_live_state_after_each_call(self, hub: Hub) -> None:
         """G-109: after each call, the fold of the record equals the live state."""
         session = await planned(hub)
         for n, passes in enumerate((True, True, False)):
@@ -114,7 +116,7 @@ class TestRecorded:
         decided = [d for d in bodies(hub, session, CallDecided) if d.tool == "deploy"]
         assert [d.granted for d in decided] == [("grant-1",), ("grant-1",), ()]
 
-    async def test_in_words(self, hub: Hub) -> None:
+    async def test_history_names_the_plan(self, hub: Hub) -> None:
         """The history names the plan and what it gave."""
         session = await planned(hub)
         lines = [headline(e) for e in await hub.recorded(session)]
@@ -122,7 +124,7 @@ class TestRecorded:
 
 
 class TestResumed:
-    async def test_goes_on(self, hub: Hub, tmp_path: Path) -> None:
+    async def test_remaining_uses_survive_a_restart(self, hub: Hub, tmp_path: Path) -> None:
         """G-63: after a restart, the remaining uses of a plan are available, and no more."""
         session = await planned(hub)
         assert await deploys(hub, "d1")
@@ -140,7 +142,7 @@ class TestResumed:
         "rules",
         [ASKS + "\nblock rm", ASKS.replace("push", "ship"), ASKS + "\nmap bash.command ./x as deploy"],
     )
-    async def test_other_rules(self, hub: Hub, tmp_path: Path, rules: str) -> None:
+    async def test_other_rules_or_maps_end_the_plan(self, hub: Hub, tmp_path: Path, rules: str) -> None:
         """G-110: under other rules or maps the complete plan ends, also for unchanged rules."""
         session = await planned(hub)
         await hub.close_session(session, by="jo")
@@ -152,7 +154,7 @@ class TestResumed:
         await check_fold(again)
         await again.close()
 
-    async def test_another_agent(self, hub: Hub, tmp_path: Path) -> None:
+    async def test_other_agent_is_not_covered(self, hub: Hub, tmp_path: Path) -> None:
         """G-110: a plan does not cover calls of another agent that resumes the session."""
         session = await planned(hub)
         await hub.close_session(session, by="jo")
@@ -169,7 +171,7 @@ class TestResumed:
         assert not await deploys(again, "d2"), "what has ended comes back"
         await again.close()
 
-    async def test_read_once(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_each_step_is_read_once(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
         """Each recorded step is read once."""
         session = await planned(hub)
         state, nets = fold(await hub.recorded(session)), compile_rules(ASKS).registry
@@ -184,14 +186,14 @@ class TestResumed:
         assert read == [grant.input for grant in state.grants.values()]
         assert (found.over, [grant.tool for grant in found.every]) == (frozenset(), ["deploy", "push"])
 
-    async def test_without_a_reader(self, hub: Hub, tmp_path: Path) -> None:
+    async def test_host_without_condition_reader_ends_the_plan(self, hub: Hub, tmp_path: Path) -> None:
         """G-110: a host that cannot read conditions ends a plan that has one."""
         session = await planned(hub)
         await hub.close_session(session, by="jo")
         await hub.close()
         again = Hub(Journal.open(tmp_path / "hub.db"))
         await resumed(again, session, ASKS)
-        answer, asked = await asks(again, "x1", "push", {})
+        answer, asked = await call_and_approve(again, "x1", "push", {})
         assert (answer.outcome, asked) == ("allow", True)
         assert not await deploys(again, "d1")
         await again.close()
@@ -199,7 +201,7 @@ class TestResumed:
 
 class TestEnded:
     @pytest.mark.parametrize("key", ["grant-2", "plan-1"])
-    async def test_revoked(self, hub: Hub, key: str) -> None:
+    async def test_revoking_one_grant_ends_all(self, hub: Hub, key: str) -> None:
         """G-110: revoking one grant of a plan ends them all, with one event each."""
         session = await planned(hub)
         outcome = await hub.revoke_grant(session, key, by="ada")
@@ -212,7 +214,7 @@ class TestEnded:
         assert not (await hub.revoke_grant(session, key, by="ada")).ok
         await check_fold(hub)
 
-    async def test_new_rules(self, hub: Hub) -> None:
+    async def test_new_rules_end_the_plan(self, hub: Hub) -> None:
         """G-110: new rules for the live session end the plan."""
         session = await planned(hub)
         registry = compile_rules(ASKS + "\nblock rm").registry
@@ -221,7 +223,7 @@ class TestEnded:
         assert not await deploys(hub, "d1")
         await check_fold(hub)
 
-    async def test_the_same_rules(self, hub: Hub) -> None:
+    async def test_unchanged_rules_keep_the_plan(self, hub: Hub) -> None:
         """G-110: unchanged rules do not end the plan."""
         session = await planned(hub)
         registry = compile_rules(ASKS).registry
@@ -229,7 +231,7 @@ class TestEnded:
         assert (await hub.replace_rules(session, NewRules(registry, registry, applied))).ok
         assert await deploys(hub, "d1")
 
-    async def test_a_lost_write(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_unrecorded_plan_gives_nothing(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
         """A-11: if the journal refuses the grants, the plan gives nothing."""
         session = await opened(hub, ASKS)
         hosted = hub._live.hosted(session)
@@ -255,7 +257,7 @@ class TestEnded:
 
 
 class TestJudgedAgain:
-    async def test_as_it_was(self, hub: Hub, tmp_path: Path) -> None:
+    async def test_same_rules_judge_calls_as_before(self, hub: Hub, tmp_path: Path) -> None:
         """Under the same rules, a backtest judges every call of a session with plans as before."""
         await planned(hub)
         for n in range(3):
@@ -267,7 +269,7 @@ class TestJudgedAgain:
         assert [j.call.then.outcome for j in judged] == ["ask", "ask", "ask", "ask", "block"]
         assert [j.change for j in judged] == ["same"] * 5
 
-    async def test_under_others(self, hub: Hub, tmp_path: Path) -> None:
+    async def test_other_rules_judge_covered_calls(self, hub: Hub, tmp_path: Path) -> None:
         """Under other rules, a backtest judges a call that a plan covered like any other."""
         await planned(hub)
         await deploys(hub, "d1")
@@ -277,7 +279,7 @@ class TestJudgedAgain:
 
 
 class TestSubagents:
-    async def test_of_an_external_agent(self, hub: Hub) -> None:
+    async def test_external_subagent_is_not_covered(self, hub: Hub) -> None:
         """G-109: a plan does not cover an external agent's subagent, which cannot make one either."""
         session = await planned(hub)
         call = hub.submit_call(session, "s1", "push", {}, "reviewer")

@@ -76,7 +76,7 @@ class TestWithoutAGate:
         assert (call.input, call.status, call.output) == ({"text": "other"}, "done", "noted other")
         assert [found.fault for found in verify_journal(tmp_path / "j.db")] == [None]
 
-    async def test_the_model_is_not_told(self) -> None:
+    async def test_model_does_not_read_the_input_that_ran(self) -> None:
         """A-45: the model reads its own call and the result, not the input that ran."""
         bot = agent(text="other")
         session = await bot.create_session("s")
@@ -87,13 +87,13 @@ class TestWithoutAGate:
         assert wire[-1] == {"role": "tool", "tool_call_id": "c1", "content": "noted other"}
 
     @pytest.mark.parametrize("args", [{"text": "x"}, {"wrong": 1}])
-    async def test_nothing_else_ran(self, args: dict[str, JsonValue]) -> None:
+    async def test_equal_or_invalid_arguments_are_not_recorded(self, args: dict[str, JsonValue]) -> None:
         """A-45, A-46: equal arguments, or arguments that do not fit, are not recorded as run."""
         session = await agent(None, **args).create_session("s")
         await session.prompt("go")
         assert [m.ran for m in session.messages if isinstance(m, ToolMessage)] == [None]
 
-    async def test_a_tool_that_changes_what_it_is_given(self) -> None:
+    async def test_input_is_recorded_before_tool_changes_it(self) -> None:
         """A-45: the input is recorded as the tool received it."""
         given: dict[str, JsonValue] = {"text": "other"}
         session = await agent(None, **given).create_session("s")
@@ -119,7 +119,7 @@ def gated(gate: object, store: object, *replies: object, hooks: Hooks | None = N
 
 
 class TestBehindAGate:
-    async def test_what_a_person_edited(self, tmp_path: Path) -> None:
+    async def test_operator_edit_is_recorded(self, tmp_path: Path) -> None:
         """A-45, A-77: behind a gate without a hub, the journal has an operator's edit; the loaded
         messages equal the conversation, and a resumed session prompts with them."""
         nets = [*compile_rules(RULES).registry.values()]
@@ -147,7 +147,7 @@ class TestBehindAGate:
         await again.close()
 
     @pytest.mark.parametrize("store", [True, False])
-    async def test_what_a_hook_replaced(self, tmp_path: Path, store: bool) -> None:
+    async def test_hook_arguments_are_recorded(self, tmp_path: Path, store: bool) -> None:
         """A-45: a hook's arguments that the gate allowed are kept in the same way by every store."""
         nets = [*compile_rules("limit note to 9 per session").registry.values()]
         kept = JournalStore.open(tmp_path / "j.db") if store else InMemorySessionStore()
@@ -159,7 +159,7 @@ class TestBehindAGate:
         if isinstance(kept, JournalStore):
             await kept.close()
 
-    async def test_what_did_not_run(self) -> None:
+    async def test_stopped_call_has_no_input_that_ran(self) -> None:
         """A-45: an edited call that was stopped before its tool began has no input that ran."""
 
         async def stops(request: ApprovalRequest) -> ApprovalAnswer:
@@ -178,7 +178,7 @@ class TestBehindAGate:
 
 
 class TestUnderAHub:
-    async def test_the_decision_has_it(self, tmp_path: Path) -> None:
+    async def test_decision_has_the_input_that_ran(self, tmp_path: Path) -> None:
         """A-45, A-77: under a hub the decision has the input that ran, and the message does not."""
         hub = Hub.open(tmp_path / "hub.db")
         registry = compile_rules("limit note to 9 per session").registry
@@ -203,20 +203,20 @@ RAN = MessageAdded(
 
 
 class TestShown:
-    def test_in_words(self) -> None:
+    def test_history_and_replay_show_the_input(self) -> None:
         """A-45: history and replay show the input that ran."""
         events = recorded(opening(), PROPOSED, RAN)
         before, after = state_after(opening(), PROPOSED), fold(events)
         assert "ran with" in headline(events[-1])
         assert 'ran with {"token": "s3cret-value"}, not as proposed' in changes(before, events[-1], after)
 
-    def test_masked(self) -> None:
+    def test_input_is_masked(self) -> None:
         """A-45: the input that ran is masked like any other."""
         shown = Redaction().body(RAN)
         assert isinstance(shown, MessageAdded)
         assert shown.input == {"token": "[masked: 12 characters]"}
 
-    def test_a_decision_counts_more(self) -> None:
+    def test_decision_input_takes_precedence(self) -> None:
         """A-45: for a decided call, the decision's input takes precedence."""
         decided = CallDecided(
             call_id="c1",
@@ -229,7 +229,7 @@ class TestShown:
         state = state_after(opening(), PROPOSED, decided, RAN)
         assert state.calls["c1"].input == {"text": "y"}
 
-    def test_an_older_record(self) -> None:
+    def test_older_event_is_read_as_before(self) -> None:
         """A-45: an event without the field is read as before."""
         body = MessageAdded.model_validate(
             {"role": "tool", "text": "ok", "call_id": "c1", "ended": "done"}

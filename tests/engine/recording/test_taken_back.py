@@ -47,7 +47,7 @@ async def session_of(hub: Hub, shop: Shop, rules: str = RULES) -> str:
 
 
 class TestUnderAHub:
-    async def test_runs_and_counts_once(self, hub: Hub, shop: Shop) -> None:
+    async def test_denied_or_overridden_call_uses_no_limit(self, hub: Hub, shop: Shop) -> None:
         """A-40: a denied or overridden call uses no limit; record, fold and gate agree."""
         session = await session_of(hub, shop)
         assert shop.ran == ["test", "deploy prod"]
@@ -61,7 +61,7 @@ class TestUnderAHub:
         [last] = [b for b in bodies(hub, session, CallDecided) if b.call_id == "c4"]
         assert last.outcome == "block"
 
-    async def test_at_every_event(self, hub: Hub, shop: Shop) -> None:
+    async def test_replay_shows_undone_moves(self, hub: Hub, shop: Shop) -> None:
         """A-40: a replay shows what was undone, and the hash chain of such events is valid."""
         session = await session_of(hub, shop)
         events = await hub.recorded(session)
@@ -80,7 +80,7 @@ class TestUnderAHub:
         )
         assert [found.fault for found in verify_journal(hub.database)] == [None]
 
-    async def test_of_a_subagent(self, hub: Hub, shop: Shop) -> None:
+    async def test_moves_of_a_subagent_are_undone(self, hub: Hub, shop: Shop) -> None:
         """A-40, G-53: a subagent's moves of the parent's nets are undone there."""
         model = ScriptedModel([C(c2=("deploy", {})), C(c3=("deploy", {})), T("done")])
         worker = Agent(model, name="worker", tools=shop.tools(), hooks=Hooks(before_tool_call=override))
@@ -100,7 +100,7 @@ class TestUnderAHub:
         fold(await hub.recorded(child))
 
     @pytest.mark.slow
-    async def test_judged_again(self, hub: Hub, shop: Shop) -> None:
+    async def test_backtest_under_same_rules_has_no_differences(self, hub: Hub, shop: Shop) -> None:
         """A-40: under the same rules a backtest has no differences, from any event on."""
         session = await session_of(hub, shop)
         trial = Trial.of(compile_rules(RULES).registry)
@@ -113,7 +113,7 @@ class TestUnderAHub:
             assert {j.change for j in Judge(trial).judge(rest.items, rest.start)} <= {"same"}
 
     @pytest.mark.slow
-    async def test_of_a_limit_that_slides(self, hub: Hub, shop: Shop) -> None:
+    async def test_sliding_limit_use_is_returned(self, hub: Hub, shop: Shop) -> None:
         """A-40, G-55: a sliding limit's use is given back at once, with its arrival time on record."""
         rules = "require test before deploy\nlimit deploy to 1 per 1h"
         session = await session_of(hub, shop, rules)
@@ -131,7 +131,7 @@ class TestUnderAHub:
             rest = fork(events, at, trial)
             assert {j.change for j in Judge(trial).judge(rest.items, rest.start)} <= {"same"}
 
-    async def test_judged_under_other_rules(self, hub: Hub, shop: Shop) -> None:
+    async def test_backtest_under_other_rules_undoes_moves(self, hub: Hub, shop: Shop) -> None:
         """A-40: other nets in a backtest also undo their moves for a call that never ran."""
         session = await session_of(hub, shop, "limit deploy to 9 per session\nblock rm")
         trial = Trial.of(compile_rules("limit deploy to 2 per session\nblock test").registry)
@@ -159,7 +159,7 @@ def never_ran(*steps: StepRecord) -> CallResult:
 
 
 class TestFold:
-    def test_back(self) -> None:
+    def test_fold_restores_the_marking(self) -> None:
         """A-40: the fold has the marking from before the call."""
         before = state_after(opening(limit("x", 1)))
         after = state_after(opening(limit("x", 1)), ALLOWED, never_ran(DO))
@@ -186,12 +186,12 @@ class TestFold:
         ],
         ids=["no net", "no transition", "deferred", "not fired", "moved all", "moved others"],
     )
-    def test_impossible(self, net: object, step: StepRecord, why: str) -> None:
+    def test_impossible_undo_is_invalid(self, net: object, step: StepRecord, why: str) -> None:
         """A-40: a record that undoes a step which cannot have fired is invalid."""
         with pytest.raises(FoldError, match=why):
             fold(recorded(opening(net), never_ran(step)))
 
-    def test_a_record_of_before(self) -> None:
+    def test_older_event_undoes_nothing(self) -> None:
         """A-40: an event without the field is read as undoing nothing."""
         body = json.loads(never_ran(DO).model_dump_json())
         del body["undone"]

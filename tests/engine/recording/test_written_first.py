@@ -45,7 +45,7 @@ async def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 
 
 class TestOrder:
-    async def test_of_a_call(self, hub: Hub) -> None:
+    async def test_each_event_is_written_before_it_takes_effect(self, hub: Hub) -> None:
         """The request is in the file before it is shown, the answer before it counts, the decision before
         the tool runs, and the result before the model sees it."""
         shop = Shop()

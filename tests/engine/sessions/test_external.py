@@ -56,7 +56,7 @@ async def question(hub: Hub) -> ApprovalState:
 
 
 class TestSession:
-    async def test_is_recorded_as_what_it_is(self, hub: Hub) -> None:
+    async def test_opening_names_agent_origin_and_nets(self, hub: Hub) -> None:
         """The opening event names the agent, its origin and its nets."""
         session = await opened(hub)
         [opening] = recorded(hub.database, SessionOpened)
@@ -71,14 +71,14 @@ class TestSession:
         assert [s.id for s in await hub.sessions()] == ["robin-1"]
         assert (await hub.session("robin-1")).kind == "outside"
 
-    async def test_of_an_id_in_use_is_refused(self, hub: Hub) -> None:
+    async def test_id_in_use_is_refused(self, hub: Hub) -> None:
         """A second session with the same id is refused, and the first continues."""
         await opened(hub)
         with pytest.raises(JournalError, match="live here"):
             await opened(hub)
         assert (await hub.call("robin-1", "t", "test", {})).outcome == "allow"
 
-    async def test_what_is_said_stands_in_the_transcript(self, hub: Hub) -> None:
+    async def test_reported_messages_are_in_the_transcript(self, hub: Hub) -> None:
         """Reported messages appear in the transcript; lone surrogates are replaced."""
         await opened(hub)
         await hub.record_message("robin-1", "user", "ship it")
@@ -91,14 +91,14 @@ class TestSession:
         ]
         await check_fold(hub)
 
-    async def test_its_loop_cannot_be_told_anything(self, hub: Hub) -> None:
+    async def test_loop_operations_are_refused(self, hub: Hub) -> None:
         """Operations that need a loop of Interlock are refused with the reason."""
         await opened(hub)
         for asked in (hub.send("robin-1", "hi"), hub.compact("robin-1", by="ada"), hub.wait("robin-1")):
             with pytest.raises(ExternalSessionError, match="external agent"):
                 await asked
 
-    async def test_only_it_is_driven_from_outside(self, hub: Hub) -> None:
+    async def test_hosted_session_refuses_external_calls(self, hub: Hub) -> None:
         """A session with its own loop accepts no external calls or results."""
         agent = Agent(ScriptedModel([]), name="bot")
         session = await hub.open_session(agent, SessionConfig(NETS))
@@ -107,7 +107,7 @@ class TestSession:
         with pytest.raises(UnknownSessionError):
             await hub.result(session, "t", output="", is_error=False)
 
-    async def test_says_what_nets_allow(self, hub: Hub) -> None:
+    async def test_hub_describes_nets_and_explains_calls(self, hub: Hub) -> None:
         """G-24: the hub describes the nets for a system prompt and explains a call that was not made."""
         await opened(hub)
         assert "deploy" in await hub.system_prompt("robin-1")
@@ -137,7 +137,7 @@ class TestCall:
             rows = connection.execute("select type from event order by seq").fetchall()
         assert [kind for (kind,) in rows] == ["session.opened", "message", "call.decided"]
 
-    async def test_waits_for_a_person(self, hub: Hub) -> None:
+    async def test_waits_for_approval(self, hub: Hub) -> None:
         """An approved call is answered, and the record has its approver."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
@@ -149,7 +149,7 @@ class TestCall:
         assert recorded(hub.database, CallDecided)[-1].approved_by == ("mia",)
         await check_fold(hub)
 
-    async def test_denied_by_a_person(self, hub: Hub) -> None:
+    async def test_denial_has_a_reason(self, hub: Hub) -> None:
         """The answer contains the reason of the denial."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
@@ -170,7 +170,7 @@ class TestCall:
         with pytest.raises(CallIdUsed):
             await hub.call("robin-1", "d1", "deploy", {"env": "lab"})
 
-    async def test_several_people(self, hub: Hub) -> None:
+    async def test_two_other_operators_must_approve(self, hub: Hub) -> None:
         """Two different operators must approve, and the one who started the session does not count."""
         await opened(hub, "require 2 human-approvals before deploy")
         asked = await asking(hub)
@@ -194,7 +194,7 @@ class TestCall:
         assert third.outcome == "block"
         await check_fold(hub)
 
-    async def test_expires(self, tmp_path: Path) -> None:
+    async def test_expired_request_blocks_the_call(self, tmp_path: Path) -> None:
         """A request that expires blocks the call."""
         hour = timedelta(hours=1)
         times = [datetime(2026, 1, 1, tzinfo=UTC)]
@@ -208,7 +208,7 @@ class TestCall:
         assert (await asked).outcome == "block"
         await hub.close()
 
-    async def test_shadow_mode_asks_nobody(self, hub: Hub) -> None:
+    async def test_shadow_mode_allows_with_enforced_outcome(self, hub: Hub) -> None:
         """G-57: in shadow mode all calls are allowed, and the answer has enforce mode's outcome."""
         await opened(hub, mode="shadow")
         found = {tool: await hub.call("robin-1", tool, tool, {}) for tool in ("test", "deploy", "rm")}
@@ -221,7 +221,7 @@ class TestCall:
         assert await hub.approvals() == []
         await check_fold(hub)
 
-    async def test_switching_has_it_judged_anew(self, hub: Hub) -> None:
+    async def test_switched_off_net_requests_waiting_call_again(self, hub: Hub) -> None:
         """G-67: switching the net off does not allow a waiting call; it is requested again."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
@@ -236,7 +236,7 @@ class TestCall:
         assert (await asked).outcome == "allow"
         await check_fold(hub)
 
-    async def test_input_that_is_no_json_is_refused(self, hub: Hub) -> None:
+    async def test_non_json_input_is_refused(self, hub: Hub) -> None:
         """Input that the record cannot hold is refused, and the session continues."""
         await opened(hub)
         with pytest.raises(ValueError, match="valid"):
@@ -249,7 +249,7 @@ class TestCall:
         assert (await hub.call("robin-1", "s", "test", {"text": "fine"})).outcome == "allow"
         await check_fold(hub)
 
-    async def test_input_is_its_own(self, hub: Hub) -> None:
+    async def test_later_input_changes_have_no_effect(self, hub: Hub) -> None:
         """Later changes to the given input or to the answer do not change what was judged."""
         await opened(hub)
         given = {"env": ["lab"]}
@@ -262,7 +262,7 @@ class TestCall:
 
 
 class TestSameId:
-    async def test_waits_for_the_same_person(self, hub: Hub) -> None:
+    async def test_shares_the_waiting_request(self, hub: Hub) -> None:
         """A repetition of a waiting call shares its request and its answer."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
@@ -274,7 +274,7 @@ class TestSameId:
         assert len(recorded(hub.database, CallDecided)) == 2
         assert len(recorded(hub.database, ApprovalRequested)) == 1
 
-    async def test_is_not_taken_back_with_who_asked(self, hub: Hub) -> None:
+    async def test_lost_connection_withdraws_nothing(self, hub: Hub) -> None:
         """A lost connection withdraws nothing: the repeated call gets the answer."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
@@ -301,7 +301,7 @@ class TestSameId:
     @pytest.mark.parametrize(
         ("tool", "arguments"), [("deploy", {"n": 1}), ("test", {"n": 1.0}), ("test", {"n": True})]
     )
-    async def test_of_another_call_is_refused(
+    async def test_other_tool_or_input_is_refused(
         self, hub: Hub, tool: str, arguments: dict[str, object]
     ) -> None:
         """Another tool or input under a used id is refused, also while the first call waits."""
@@ -316,7 +316,7 @@ class TestSameId:
         with pytest.raises(CallWithdrawn):
             await waiting
 
-    async def test_after_a_restart(self, hub: Hub, tmp_path: Path) -> None:
+    async def test_restart_repeats_recorded_decisions(self, hub: Hub, tmp_path: Path) -> None:
         """After a restart, recorded decisions are repeated, and undecided calls are judged."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
@@ -348,7 +348,7 @@ def snapshot(database: Path, to: Path) -> None:
 
 
 class TestResult:
-    async def test_only_of_allowed_calls(self, hub: Hub) -> None:
+    async def test_is_accepted_for_allowed_calls_only(self, hub: Hub) -> None:
         """A result of a blocked, waiting or unknown call is refused."""
         await opened(hub)
         await hub.call("robin-1", "r", "rm", {})
@@ -365,7 +365,7 @@ class TestResult:
         # The result of an unknown call is recorded as an anomaly and settles nothing.
         assert [r.call_id for r in results if r.anomaly is not None] == ["x"]
 
-    async def test_only_once(self, hub: Hub) -> None:
+    async def test_differing_second_result_is_refused(self, hub: Hub) -> None:
         """A repeated result changes nothing, and a different one is refused, also at the same moment."""
         await opened(hub, "require test before deploy\nlimit deploy to 1 per test")
         await hub.call("robin-1", "t", "test", {})
@@ -387,7 +387,7 @@ class TestResult:
         assert [r.output for r in recorded(hub.database, CallResult)] == ["ok"]
         await check_fold(hub)
 
-    async def test_says_how_long_it_took(self, tmp_path: Path) -> None:
+    async def test_has_the_duration(self, tmp_path: Path) -> None:
         """The duration is the agent's, or else the time since the decision."""
         times = [datetime(2026, 1, 1, tzinfo=UTC)]
         hub = Hub(Journal.open(tmp_path / "timed.db", clock=lambda: times[0]))
@@ -421,7 +421,7 @@ class TestWithdrawal:
         )
         await check_fold(hub)
 
-    async def test_is_judged_anew_when_made_again(self, hub: Hub) -> None:
+    async def test_withdrawn_call_is_requested_again(self, hub: Hub) -> None:
         """A withdrawn call was not decided: made again, it is requested again."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
@@ -443,7 +443,7 @@ class TestWithdrawal:
         with pytest.raises(UnknownCallError):
             await hub.withdraw_call("robin-1", "x", "timeout")
 
-    async def test_at_the_very_moment_of_the_call(self, hub: Hub) -> None:
+    async def test_immediate_withdrawal_skips_the_call(self, hub: Hub) -> None:
         """A call withdrawn right after it was made is skipped and never requested."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
@@ -466,7 +466,7 @@ class TestWithdrawal:
 
 
 class TestStop:
-    async def test_denies_what_waits(self, hub: Hub) -> None:
+    async def test_blocks_waiting_calls(self, hub: Hub) -> None:
         """Stopping permanently blocks the waiting calls and no others."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
@@ -480,7 +480,7 @@ class TestStop:
         assert (await hub.call("robin-1", "t2", "test", {})).outcome == "allow"
         await check_fold(hub)
 
-    async def test_with_a_denial(self, hub: Hub) -> None:
+    async def test_denial_with_stop_denies_other_waiting_calls(self, hub: Hub) -> None:
         """Denying one call with a stop also denies the other waiting calls."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
@@ -493,7 +493,7 @@ class TestStop:
         assert outcome.ok, outcome
         assert [(await each).outcome for each in both] == ["block", "block"]
 
-    async def test_closing_ends_it(self, hub: Hub) -> None:
+    async def test_closing_ends_waiting_callers(self, hub: Hub) -> None:
         """A waiting caller gets an error, the request is withdrawn and later calls are refused."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
@@ -528,7 +528,7 @@ class TestResume:
         await asking(hub)
         await check_fold(hub)
 
-    async def test_after_other_rules(self, hub: Hub) -> None:
+    async def test_dropped_net_loses_pending_results(self, hub: Hub) -> None:
         """A net that was dropped loses its pending results; a late result does not move a net twice."""
         await opened(hub, "require test before deploy\nrequire test before ship")
         await hub.call("robin-1", "t", "test", {})
@@ -544,7 +544,7 @@ class TestResume:
         assert (await hub.call("robin-1", "s", "ship", {})).outcome == "allow"
         await check_fold(hub)
 
-    async def test_a_denial_outlives_the_host(self, hub: Hub, tmp_path: Path) -> None:
+    async def test_recorded_denial_blocks_repeated_call(self, hub: Hub, tmp_path: Path) -> None:
         """A denial recorded before the host died blocks the call when it is made again."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
@@ -562,7 +562,7 @@ class TestResume:
         await check_fold(later)
         await later.close()
 
-    async def test_grants_and_switches_go_on(self, hub: Hub) -> None:
+    async def test_keeps_grants_and_switches(self, hub: Hub) -> None:
         """A resumed session has the markings, grants, switches and mode of its record."""
         await opened(hub, "require human-approval before deploy\nblock rm")
         asked = await asking(hub)
@@ -579,7 +579,7 @@ class TestResume:
         assert (back.by, back.active) == ("ada", ("approve-before-deploy",))
         await check_fold(hub)
 
-    async def test_of_the_other_sort_is_refused(self, hub: Hub) -> None:
+    async def test_other_kind_of_session_is_refused(self, hub: Hub) -> None:
         """An external agent can resume only external sessions, and a hosted agent only hosted ones."""
         await opened(hub)
         await hub.call("robin-1", "t", "test", {})
@@ -596,7 +596,7 @@ class TestResume:
         with pytest.raises(ResumeError, match="runs in Interlock"):
             await resumed(hub, own)
 
-    async def test_says_whose_it_was(self, hub: Hub) -> None:
+    async def test_record_names_agent_and_operator(self, hub: Hub) -> None:
         """The record tells which agent and operator own an external session."""
         await opened(hub)
         found = await hub.recorded_external("robin-1")

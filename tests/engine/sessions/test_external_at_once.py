@@ -31,13 +31,13 @@ async def hub(journal: StepwiseJournal) -> AsyncIterator[Hub]:
     await hub.close()
 
 
-async def until_told(told: Told, number: int) -> None:
+async def wait_for_answers(told: Told, number: int) -> None:
     async with asyncio.timeout(20):
         while len(told) < number:  # noqa: ASYNC110 - another task's list
             await asyncio.sleep(0)
 
 
-def asks(hub: Hub, call: str, tool: str, told: Told, **given: str) -> bool:
+def submit_at_once(hub: Hub, call: str, tool: str, told: Told, **given: str) -> bool:
     """Submit a call that is decided at once; `told` gets its answer. Return false for other calls."""
     answer = hub._live.hosted("robin-1").calls.try_decide(call, tool, {**given})
     if not isinstance(answer, asyncio.Future):
@@ -47,27 +47,27 @@ def asks(hub: Hub, call: str, tool: str, told: Told, **given: str) -> bool:
 
 
 class TestAtOnce:
-    async def test_is_told_what_the_record_has(self, hub: Hub) -> None:
+    async def test_answer_follows_the_recorded_decision(self, hub: Hub) -> None:
         """G-15: the answer comes only once the record has the decision."""
         await opened(hub, "limit test to 1 per session")
         told: Told = []
-        assert asks(hub, "t", "test", told)
+        assert submit_at_once(hub, "t", "test", told)
         assert told == []
-        await until_told(told, 1)
+        await wait_for_answers(told, 1)
         assert [decided.call_id for decided in recorded(hub.database, CallDecided)] == ["t"]
         assert isinstance(told[0], CallAnswer)
         assert told[0].outcome == "allow"
-        assert asks(hub, "t2", "test", told)
-        await until_told(told, 2)
+        assert submit_at_once(hub, "t2", "test", told)
+        await wait_for_answers(told, 2)
         assert isinstance(told[1], CallAnswer)
         assert told[1].outcome == "block"
         await check_fold(hub)
 
-    async def test_not_where_a_person_decides(self, hub: Hub) -> None:
+    async def test_call_needing_approval_leaves_no_trace(self, hub: Hub) -> None:
         """G-15: a call that needs approval leaves no trace until it is submitted as such."""
         await opened(hub, "require human-approval before deploy")
         told: Told = []
-        assert not asks(hub, "d", "deploy", told)
+        assert not submit_at_once(hub, "d", "deploy", told)
         await hub.record_message("robin-1", "user", "hello")
         assert told == []
         assert recorded(hub.database, CallDecided) == []
@@ -81,29 +81,29 @@ class TestAtOnce:
         assert (await waiting).outcome == "allow"
         await check_fold(hub)
 
-    async def test_not_again(self, hub: Hub) -> None:
+    async def test_known_call_is_not_decided_again(self, hub: Hub) -> None:
         """A known call is not decided again, and its id is refused with another input."""
         await opened(hub, "limit test to 5 per session")
         told: Told = []
-        assert asks(hub, "t", "test", told)
-        assert not asks(hub, "t", "test", told)
+        assert submit_at_once(hub, "t", "test", told)
+        assert not submit_at_once(hub, "t", "test", told)
         with pytest.raises(CallIdUsed):
-            asks(hub, "t", "test", told, fast="yes")
-        await until_told(told, 1)
-        assert not asks(hub, "t", "test", told)
+            submit_at_once(hub, "t", "test", told, fast="yes")
+        await wait_for_answers(told, 1)
+        assert not submit_at_once(hub, "t", "test", told)
         with pytest.raises(CallIdUsed):
-            asks(hub, "t", "test", told, fast="yes")
+            submit_at_once(hub, "t", "test", told, fast="yes")
         assert len(told) == 1
         assert len(recorded(hub.database, CallDecided)) == 1
 
-    async def test_lost_with_what_rests_on_it(self, hub: Hub, journal: StepwiseJournal) -> None:
+    async def test_lost_decision_loses_dependent_ones(self, hub: Hub, journal: StepwiseJournal) -> None:
         """G-15: if a decision is lost, so are those based on it, and later calls ignore them."""
         await opened(hub, "limit test to 2 per session")
         journal.refuse = 1
         told: Told = []
         for number in range(2):
-            assert asks(hub, f"t{number}", "test", told)
-        await until_told(told, 2)
+            assert submit_at_once(hub, f"t{number}", "test", told)
+        await wait_for_answers(told, 2)
         assert all(isinstance(each, JournalError) for each in told)
         assert recorded(hub.database, CallDecided) == []
         answers = [(await hub.call("robin-1", f"n{number}", "test", {})).outcome for number in range(3)]

@@ -76,7 +76,7 @@ def statuses(hub: Hub) -> list[tuple[str, str | None]]:
 
 
 class TestTurn:
-    async def test_is_in_the_record_before_it_begins(self, hub: Hub) -> None:
+    async def test_message_is_recorded_before_send_returns(self, hub: Hub) -> None:
         """A message is recorded with its sender before `send` returns."""
         program = await driven(hub)
         [said] = recorded(hub.database, MessageAdded)
@@ -86,7 +86,7 @@ class TestTurn:
         await hub.wait("robin-1")
         assert statuses(hub) == [("running", None), ("idle", None)]
 
-    async def test_that_fails_is_followed_by_another(self, hub: Hub) -> None:
+    async def test_failed_turn_is_followed_by_another(self, hub: Hub) -> None:
         """A failed turn is shown as failed, and the next message begins a new turn."""
         program = await driven(hub)
         program.end(RuntimeError("no network"))
@@ -99,7 +99,7 @@ class TestTurn:
         assert (program.told, statuses(hub)[-1]) == ([["go"], ["again"]], ("idle", None))
         await check_fold(hub)
 
-    async def test_that_fails_hands_back_what_waits(self, hub: Hub) -> None:
+    async def test_failed_turn_withdraws_queued_messages(self, hub: Hub) -> None:
         """Messages that were queued during a failed turn are withdrawn."""
         program = await driven(hub)
         await hub.send("robin-1", "later", by="ada", mode="queue")
@@ -109,7 +109,7 @@ class TestTurn:
         assert program.told == [["go"]]
         await check_fold(hub)
 
-    async def test_all_that_interrupted_it_is_the_next_one(self, hub: Hub) -> None:
+    async def test_interrupting_messages_form_the_next_turn(self, hub: Hub) -> None:
         """Messages that interrupted a turn form the next one together, before queued messages."""
         program = await driven(hub)
         program.ending, held = asyncio.get_running_loop().create_future(), program.ending
@@ -130,7 +130,7 @@ class TestTurn:
 
 
 class TestEnd:
-    async def test_of_the_program_is_seen_at_rest(self, hub: Hub) -> None:
+    async def test_program_exit_at_rest_fails_the_session(self, hub: Hub) -> None:
         """If the program exits, its session fails and accepts no more messages."""
         program = await driven(hub)
         program.end()
@@ -143,7 +143,7 @@ class TestEnd:
         with pytest.raises(AgentError, match="it crashed"):
             await hub.send("robin-1", "hello?", by="ada")
 
-    async def test_of_the_program_during_a_turn_fails_it(self, hub: Hub) -> None:
+    async def test_program_exit_during_a_turn_fails_the_session(self, hub: Hub) -> None:
         """If the program has exited, a turn that ends well is not followed by another."""
         program = await driven(hub)
         program.die("it crashed")
@@ -153,7 +153,7 @@ class TestEnd:
         await hub.wait("robin-1")
         assert statuses(hub)[-1] == ("failed", "it crashed")
 
-    async def test_of_the_session_closes_the_program(self, hub: Hub) -> None:
+    async def test_closing_session_during_a_turn_ends_the_program(self, hub: Hub) -> None:
         """Closing a session during a turn ends its program and is not recorded as a failure."""
         program = await driven(hub)
         await hub.send("robin-1", "later", by="ada", mode="queue")
@@ -162,7 +162,7 @@ class TestEnd:
         assert statuses(hub)[-1] == ("done", None)
         assert not any(status == "failed" for status, _ in statuses(hub))
 
-    async def test_of_what_waits_for_it_is_told(self, hub: Hub) -> None:
+    async def test_closing_ends_the_wait_for_idle(self, hub: Hub) -> None:
         """A caller that waits for the session to be idle returns when it is closed."""
         await driven(hub)
         waiting = asyncio.create_task(hub.wait("robin-1"))
@@ -172,7 +172,7 @@ class TestEnd:
 
 
 class TestRefusal:
-    async def test_of_the_journal_says_nothing_to_the_program(self, tmp_path: Path) -> None:
+    async def test_message_refused_by_journal_is_not_sent(self, tmp_path: Path) -> None:
         """A message that the journal refuses is not sent to the program."""
         journal = StepwiseJournal.open(tmp_path / "hub.db", clock=Clock()).quick([0])
         hub = Hub(journal)
@@ -184,7 +184,7 @@ class TestRefusal:
         assert program.told == []
         await hub.close()
 
-    async def test_of_a_turns_end_fails_the_session(self, tmp_path: Path) -> None:
+    async def test_unrecorded_turn_end_fails_the_session(self, tmp_path: Path) -> None:
         """If the end of a turn cannot be recorded, the session fails instead of staying running."""
         journal = StepwiseJournal.open(tmp_path / "hub.db", clock=Clock()).quick([0])
         hub = Hub(journal)
@@ -195,7 +195,7 @@ class TestRefusal:
         assert (await hub.session("robin-1")).status == "failed"
         await hub.close()
 
-    async def test_of_a_summary_stands(self, hub: Hub) -> None:
+    async def test_compaction_is_refused(self, hub: Hub) -> None:
         """Compaction is refused, because the conversation belongs to the program."""
         program = await driven(hub)
         with pytest.raises(ExternalSessionError):

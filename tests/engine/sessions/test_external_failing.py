@@ -56,7 +56,7 @@ class TestUnrecordedCall:
         assert call.input == {"fast": False}
         await check_fold(hub)
 
-    async def test_nobody_is_asked_about_it(self, hub: Hub, journal: StepwiseJournal) -> None:
+    async def test_is_neither_requested_nor_blocked(self, hub: Hub, journal: StepwiseJournal) -> None:
         """G-15: a call that could not be recorded is neither requested nor blocked."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
@@ -75,7 +75,9 @@ class TestUnrecordedCall:
         await check_fold(hub)
 
     @pytest.mark.parametrize("turns", range(8))
-    async def test_taken_back_meanwhile(self, hub: Hub, journal: StepwiseJournal, turns: int) -> None:
+    async def test_withdrawn_unrecorded_call_ends(
+        self, hub: Hub, journal: StepwiseJournal, turns: int
+    ) -> None:
         """G-15: a call that is withdrawn while it cannot be recorded ends, in either order."""
         await opened(hub)
         await ran(hub, "robin-1", "t", "test")
@@ -95,7 +97,7 @@ class TestUnrecordedCall:
 class TestStop:
     @pytest.mark.parametrize("turns", range(10))
     @pytest.mark.parametrize("approved", [True, False])
-    async def test_while_an_answer_is_recorded(
+    async def test_stop_during_an_answer_needs_no_retry(
         self, hub: Hub, journal: StepwiseJournal, turns: int, approved: bool
     ) -> None:
         """G-15: stopping while an answer is recorded blocks the call or comes too late; no retry is

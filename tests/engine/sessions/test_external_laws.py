@@ -233,7 +233,7 @@ async def turns(number: int) -> None:
         await asyncio.sleep(0)
 
 
-async def live(folder: Path, moves: list[Move]) -> World:
+async def run_moves(folder: Path, moves: list[Move]) -> World:
     world = World(folder, Hub.open(folder / "life1.db"))
     await opened(world.hub, RULES)
     for move in moves:
@@ -252,10 +252,10 @@ async def live(folder: Path, moves: list[Move]) -> World:
     return world
 
 
-def live_through(empty: Path, moves: list[Move]) -> World:
+def run_moves_in_copy(empty: Path, moves: list[Move]) -> World:
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(empty, Path(folder) / "life1.db")
-        return asyncio.run(live(Path(folder), moves))
+        return asyncio.run(run_moves(Path(folder), moves))
 
 
 class TestLaws:
@@ -265,10 +265,10 @@ class TestLaws:
     def test_an_id_is_decided_once(self, empty: Path, moves: list[Move]) -> None:
         """G-63: every allowed call has a decision in the file. No id gets two answers, fires twice or has
         two results, for any actions and crashes. Fold, hub and gate agree."""
-        world = live_through(empty, moves)
+        world = run_moves_in_copy(empty, moves)
         event(f"{len(world.answers)} calls answered, {len(world.taken)} settled")
 
-    def test_a_long_day(self, empty: Path) -> None:
+    def test_all_cases_of_the_law_occur(self, empty: Path) -> None:
         """The law's cases occur: calls are edited, stopped, settled and kept across crashes."""
         story: list[tuple[Verb, int]] = [
             ("call", 0), ("ok", 0), ("call", 2), ("die", 0), ("call", 2), ("approve", 0), ("call", 2),
@@ -276,7 +276,7 @@ class TestLaws:
             ("ok", 1), ("call", 3), ("withdraw", 3), ("call", 3), ("edit", 0), ("reopen", 0),
             ("call", 3), ("failed", 3), ("call", 4), ("abort", 0), ("call", 4), ("call", 5), ("ok", 5),
         ]  # fmt: skip
-        world = live_through(empty, [Move(verb, which) for verb, which in story])
+        world = run_moves_in_copy(empty, [Move(verb, which) for verb, which in story])
         assert sorted(world.answers) == ["d", "e", "p", "r", "t", "u"]
         assert world.taken == {"t": {"ok"}, "u": {"ok"}, "d": {"ok"}, "e": {"failed"}}
         assert '"edited":true' in next(iter(world.answers["e"]))

@@ -51,7 +51,7 @@ async def journal(tmp_path: Path) -> Path:
 
 
 class TestRecord:
-    def test_its_calls_are_counted(self, journal: Path) -> None:
+    def test_decided_calls_have_one_line_each(self, journal: Path) -> None:
         """Five decided calls have one line each in the decisions, including the late result."""
         assert list(recorded_sessions(journal)) == ["robin-1"]
         assert count_calls(journal) == 5
@@ -66,14 +66,14 @@ class TestRecord:
         [line] = open_reader(journal).sessions()
         assert (line.kind, line.calls, line.blocked, line.status) == ("outside", 5, 2, "done")
 
-    def test_counts_for_fatigue(self, journal: Path) -> None:
+    def test_requests_count_in_fatigue_statistics(self, journal: Path) -> None:
         """Requests of its calls count in the fatigue statistics of rules and operators."""
         found = fatigue(journal)
         [rule] = found.rules
         assert (rule.tally.decided, rule.tally.approved) == (2, 1)
         assert [who.name for who in found.operators] == ["mia"]
 
-    def test_is_judged_again(self, journal: Path) -> None:
+    def test_backtest_finds_differences_of_other_rules(self, journal: Path) -> None:
         """A backtest under the same rules finds no difference; under others it finds their changes."""
         same = Backtest(Trial.of(compile_rules(RULES).registry))
         reports = list(same.run(recordings(journal, ["robin-1"])))
@@ -82,7 +82,7 @@ class TestRecord:
         [report] = other.run(recordings(journal, ["robin-1"]))
         assert report.counts.blocked.calls == 2
 
-    def test_what_if(self, journal: Path) -> None:
+    def test_fork_judges_later_calls(self, journal: Path) -> None:
         """From the middle of the record, other rules judge the later calls."""
         record = events(journal)
         decided = [e.seq for e in record if e.body.type == "call.decided"]
@@ -100,7 +100,7 @@ class TestRecord:
         assert [c.fault for c in verify_journal(tmp_path / "other.db")] == [None]
         assert fold(events(tmp_path / "other.db")) == fold(events(journal))
 
-    async def test_does_not_go_on_in_another_journal(self, journal: Path, tmp_path: Path) -> None:
+    async def test_imported_session_cannot_be_resumed(self, journal: Path, tmp_path: Path) -> None:
         """An imported session cannot be resumed, because no server here made its decisions."""
         path = tmp_path / "robin.jsonl"
         lines = as_jsonl("robin-1", linked_events(journal, "robin-1"), None)
@@ -116,7 +116,7 @@ class TestRecord:
         assert await hub.sessions() == []
         await hub.close()
 
-    def test_reads_well(self, journal: Path) -> None:
+    def test_every_event_has_headline_and_changes(self, journal: Path) -> None:
         """Every event has a readable headline and list of changes."""
         record = events(journal)
         assert headline(record[0]).startswith(
@@ -128,7 +128,7 @@ class TestRecord:
                 assert isinstance(changes(before, event, fold(record[:number])), list)
             assert "on ," not in headline(event)
 
-    async def test_an_agent_here_cannot_take_it_over(self, journal: Path) -> None:
+    async def test_hosted_agent_cannot_resume_it(self, journal: Path) -> None:
         """A hosted agent cannot resume an external session."""
         hub = Hub.open(journal)
         assert await hub.origin("robin-1") == Origin(session="robin-1", source=None, imported=False)

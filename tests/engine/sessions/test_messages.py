@@ -50,7 +50,7 @@ async def waiting(hub: Hub, session: str) -> list[str]:
 
 
 class TestAccepted:
-    async def test_by_a_session_that_works(self, hub: Hub, shop: Shop) -> None:
+    async def test_working_session_records_before_send_returns(self, hub: Hub, shop: Shop) -> None:
         """A-70: the message waits and is in the file with mode and sender when `send` returns."""
         session = await asking(hub, shop, T("done"), T("and that"))
         await hub.send(session, "then that", by="ben", mode="queue")
@@ -64,7 +64,7 @@ class TestAccepted:
         [said] = [m for m in bodies(hub, session, MessageAdded) if m.message_id is not None]
         assert (said.message_id, said.text, said.by) == (queued.message_id, "then that", "ben")
 
-    async def test_by_a_session_at_rest(self, hub: Hub, shop: Shop) -> None:
+    async def test_idle_session_records_before_send_returns(self, hub: Hub, shop: Shop) -> None:
         """A-70: a message that begins a run is also in the file when `send` returns; it never waits."""
         session = await hub.open_session(bot(shop, T("hi")), SessionConfig({}))
         await hub.send(session, "hello", by="ben")
@@ -72,7 +72,7 @@ class TestAccepted:
         await hub.wait(session)
         assert bodies(hub, session, MessageQueued) == []
 
-    async def test_two_at_once_to_a_session_at_rest(self, hub: Hub, shop: Shop) -> None:
+    async def test_second_simultaneous_message_is_queued(self, hub: Hub, shop: Shop) -> None:
         """A-74: of two simultaneous messages, the first begins the run and the second is queued."""
         session = await hub.open_session(bot(shop, T("hi"), T("ho")), SessionConfig({}))
         await asyncio.gather(hub.send(session, "one"), hub.send(session, "two"))
@@ -81,7 +81,7 @@ class TestAccepted:
         said = [m.text for m in bodies(hub, session, MessageAdded) if m.role == "user"]
         assert said == ["one", "two"]
 
-    async def test_not_what_cannot_be_recorded(self, hub: Hub, shop: Shop) -> None:
+    async def test_unrecordable_message_is_refused(self, hub: Hub, shop: Shop) -> None:
         """A message that the journal refuses is refused, and none waits."""
         session = await asking(hub, shop, T("done"))
         with full_disk(), pytest.raises(JournalError):
@@ -89,28 +89,28 @@ class TestAccepted:
         assert await waiting(hub, session) == []
         assert len(await hub.approvals()) == 1
 
-    async def test_not_what_no_run_can_store(self, hub: Hub, shop: Shop) -> None:
+    async def test_full_journal_is_an_error_for_the_sender(self, hub: Hub, shop: Shop) -> None:
         """If the journal of an idle session is full, the sender gets the error."""
         session = await hub.open_session(bot(shop, T("hi")), SessionConfig({}))
         with full_disk(), pytest.raises(JournalError):
             await hub.send(session, "hello", by="ben")
         assert bodies(hub, session, MessageAdded) == []
 
-    async def test_not_what_no_run_takes_up(self, hub: Hub, shop: Shop) -> None:
+    async def test_send_raises_if_run_never_starts(self, hub: Hub, shop: Shop) -> None:
         """If the run of a message is never started, `send` raises instead of hanging."""
         session = await hub.open_session(bot(shop, T("hi")), SessionConfig({}))
         hub.spawn = lambda run, session_id: run.close()
         with pytest.raises(Exception, match="was stopped before it took up the message"):
             await hub.send(session, "hello", by="ben")
 
-    async def test_mode(self, hub: Hub, shop: Shop) -> None:
+    async def test_unknown_mode_is_refused(self, hub: Hub, shop: Shop) -> None:
         """An unknown mode is refused before anything is recorded."""
         session = await hub.open_session(bot(shop), SessionConfig({}))
         with pytest.raises(ValueError, match="mode"):
             await hub.send(session, "hello", mode="shout")
         assert bodies(hub, session, SessionStatus) == []
 
-    async def test_sender_that_is_cancelled(self, hub: Hub, shop: Shop) -> None:
+    async def test_cancelled_send_withdraws_nothing(self, hub: Hub, shop: Shop) -> None:
         """Cancelling `send` does not withdraw a recorded message."""
         session = await asking(hub, shop, T("done"), T("that too"))
         sending = asyncio.create_task(hub.send(session, "then that", mode="queue"))
@@ -121,7 +121,7 @@ class TestAccepted:
         assert sending.cancelled()
         assert await waiting(hub, session) == ["then that"]
 
-    async def test_text_that_utf8_cannot_hold(self, hub: Hub, shop: Shop) -> None:
+    async def test_lone_surrogate_is_replaced(self, hub: Hub, shop: Shop) -> None:
         """A lone surrogate is replaced in the record and in the conversation."""
         session = await asking(hub, shop, T("done"))
         await hub.send(session, "half \ud800", mode="queue")
@@ -166,7 +166,7 @@ class TestHandedBack:
         assert (state.status, state.queued) == ("done", [])
         assert any("then that" in (entry.text or "") for entry in state.transcript)
 
-    async def test_closed_session_takes_nothing(self, hub: Hub, shop: Shop) -> None:
+    async def test_closing_session_refuses_messages(self, hub: Hub, shop: Shop) -> None:
         """A-97: a message to a session that is being closed is refused."""
         session = await asking(hub, shop, T("never"))
         live = hub._live.get(session)[1]
@@ -177,7 +177,7 @@ class TestHandedBack:
         await closing
         assert bodies(hub, session, MessageQueued) == []
 
-    async def test_a_run_that_is_killed(self, hub: Hub, shop: Shop) -> None:
+    async def test_by_a_cancelled_worker(self, hub: Hub, shop: Shop) -> None:
         """Messages dropped by a worker that was cancelled repeatedly are also withdrawn."""
         workers: list[asyncio.Task[None]] = []
         hub.spawn = lambda run, session_id: workers.append(asyncio.ensure_future(run))
@@ -200,7 +200,7 @@ def queued(name: str, mode: str = "queue") -> MessageQueued:
 
 
 class TestBranch:
-    async def test_what_waited_stays(self, hub: Hub, shop: Shop) -> None:
+    async def test_branch_omits_waiting_messages(self, hub: Hub, shop: Shop) -> None:
         """A branch has the delivered messages, but not those that waited."""
         session = await asking(hub, shop, T("done"), T("that too"))
         await hub.send(session, "then that", mode="queue")
@@ -228,12 +228,12 @@ class TestRecord:
             (queued("m1"), "message 'm1' waits already"),
         ],
     )
-    def test_impossible(self, ends: EventBody, what: str) -> None:
+    def test_record_with_impossible_message_is_invalid(self, ends: EventBody, what: str) -> None:
         """A record in which a message waits twice, or ends without waiting, is invalid."""
         with pytest.raises(FoldError, match=what):
             fold(recorded(opening(), queued("m1"), ends))
 
-    def test_words(self) -> None:
+    def test_list_and_replay_name_messages(self) -> None:
         """The list and the replay name waiting, delivered and withdrawn messages, with the delay."""
         taken = MessageAdded(role="user", text="m1", message_id="m1")
         gone = MessageWithdrawn(message_id="m2", reason="the run failed")

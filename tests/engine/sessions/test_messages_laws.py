@@ -157,7 +157,7 @@ class Life:
         hosted.publish = checked
 
 
-def of(events: Sequence[JournalEvent]) -> tuple[list[str], list[str]]:
+def accepted_and_withdrawn(events: Sequence[JournalEvent]) -> tuple[list[str], list[str]]:
     """Return the texts that a record accepted, and those it withdrew."""
     texts: dict[str, str] = {}
     accepted: list[str] = []
@@ -176,7 +176,7 @@ def of(events: Sequence[JournalEvent]) -> tuple[list[str], list[str]]:
     return accepted, back
 
 
-def said_by_people(messages: Sequence[Message]) -> list[str]:
+def user_texts(messages: Sequence[Message]) -> list[str]:
     return [m.text for m in messages if m.role == "user"]
 
 
@@ -201,7 +201,7 @@ class TestLaws:
     @example(["both"], [(NOW, "queue"), (LATER, "abort"), (NOW, "steer")], 0.4, False, [])
     @settings(max_examples=examples(60, usual=8), deadline=None)
     @given(REPLIES, MOVES, st.floats(0, 1), st.booleans(), REPLIES)
-    def test_each_message_is_said_once(
+    def test_each_message_is_delivered_once(
         self, empty: Path, replies: list[str], moves: Moves, death: float, amid: bool, then: list[str]
     ) -> None:
         """A-63, A-70, A-77: the record contains exactly the accepted messages. After a death at any
@@ -221,10 +221,10 @@ class TestLaws:
             await life.check()
             events = await life.hub.recorded("s1")
             await life.hub.close()
-            accepted, back = of(events)
+            accepted, back = accepted_and_withdrawn(events)
             sent = [text for _, text in life.sent]
             assert sorted(accepted) == sorted(sent)
-            said = said_by_people(conversation(events))
+            said = user_texts(conversation(events))
             assert Counter(said) == Counter(accepted) - Counter(back)
             assert in_order(said, sent)
 
@@ -233,13 +233,13 @@ class TestLaws:
                 for event in events[:last]:
                     journal.write("s1", event.body)
             second = Life(folder / "b.db", then)
-            accepted, back = of(events[:last])
+            accepted, back = accepted_and_withdrawn(events[:last])
             await second.hub.resume_session("s1", second.agent(), SessionConfig(NETS))
             second.watch()
             await second.settled()
             await second.check()
             session = second.hub._live.get("s1")[1]
-            said = said_by_people(session.messages)
+            said = user_texts(session.messages)
             assert Counter(said) == Counter(accepted) - Counter(back)
             assert in_order(said, sent)
             await second.hub.close()

@@ -34,7 +34,7 @@ ASK = approval("deploy")
 
 
 @asynccontextmanager
-async def left(path: Path, *after: EventBody) -> AsyncIterator[Hub]:
+async def hub_on_record(path: Path, *after: EventBody) -> AsyncIterator[Hub]:
     """A hub on the record of a session whose host died after these events."""
     with Journal.open(path / "a.db") as journal:
         said = MessageAdded(role="user", text="go")
@@ -44,7 +44,7 @@ async def left(path: Path, *after: EventBody) -> AsyncIterator[Hub]:
     await hub.close()
 
 
-async def gone_on(hub: Hub, shop: Shop, *replies: object) -> Agent:
+async def resume_until_idle(hub: Hub, shop: Shop, *replies: object) -> Agent:
     """Resume the session and wait until it is idle."""
     agent = bot(shop, *replies)
     await hub.resume_session("s1", agent, SessionConfig(registry(ASK), by="ben"))
@@ -60,41 +60,45 @@ WAITED = asks(("c1", "deploy")), request("a1", "c1", "deploy")
 
 
 class TestResumed:
-    async def test_amid_a_turn(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_interrupted_turn_completes_before_queued_messages(
+        self, tmp_path: Path, shop: Shop
+    ) -> None:
         """A-79, A-80: the turn is completed first, then the queued messages follow one by one."""
-        async with left(tmp_path, queued("m1"), queued("m2")) as hub:
-            agent = await gone_on(hub, shop, T("A"), T("B"), T("C"))
+        async with hub_on_record(tmp_path, queued("m1"), queued("m2")) as hub:
+            agent = await resume_until_idle(hub, shop, T("A"), T("B"), T("C"))
             assert prompt(agent) == ["user: go"]
             assert prompt(agent, 1) == ["user: go", "assistant: A", "user: m1"]
             assert prompt(agent, 2)[-2:] == ["assistant: B", "user: m2"]
 
-    async def test_steering_amid_a_turn(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_steering_joins_before_the_next_model_call(self, tmp_path: Path, shop: Shop) -> None:
         """A-72: steering messages join before the next model call, ahead of queued ones."""
-        async with left(tmp_path, queued("m1"), queued("m2", "steer"), queued("m3", "steer")) as hub:
-            agent = await gone_on(hub, shop, T("A"), T("B"))
+        async with hub_on_record(
+            tmp_path, queued("m1"), queued("m2", "steer"), queued("m3", "steer")
+        ) as hub:
+            agent = await resume_until_idle(hub, shop, T("A"), T("B"))
             assert prompt(agent) == ["user: go", "user: m2", "user: m3"]
             assert prompt(agent, 1)[-2:] == ["assistant: A", "user: m1"]
 
-    async def test_after_a_turn(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_waiting_message_begins_the_next_turn(self, tmp_path: Path, shop: Shop) -> None:
         """If the model spoke last, the first waiting message begins the next turn."""
-        async with left(tmp_path, SAID, queued("m1"), queued("m2")) as hub:
-            agent = await gone_on(hub, shop, T("A"), T("B"))
+        async with hub_on_record(tmp_path, SAID, queued("m1"), queued("m2")) as hub:
+            agent = await resume_until_idle(hub, shop, T("A"), T("B"))
             assert prompt(agent) == ["user: go", "assistant: sure", "user: m1"]
             assert prompt(agent, 1)[-2:] == ["assistant: A", "user: m2"]
             said = [m for m in bodies(hub, "s1", MessageAdded) if m.message_id is not None]
             assert [(m.message_id, m.by) for m in said] == [("m1", "ben"), ("m2", "ben")]
 
-    async def test_steering_while_it_asked(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_steering_withdraws_the_open_request(self, tmp_path: Path, shop: Shop) -> None:
         """A-78: a steering message withdraws an open request, also if its host died in between."""
-        async with left(tmp_path, *WAITED, queued("rather not", "steer")) as hub:
-            agent = await gone_on(hub, shop, T("all right"))
+        async with hub_on_record(tmp_path, *WAITED, queued("rather not", "steer")) as hub:
+            agent = await resume_until_idle(hub, shop, T("all right"))
             skipped = "tool: Skipped: user sent a new message"
             assert prompt(agent)[2:] == [skipped, "user: rather not"]
             assert len(bodies(hub, "s1", ApprovalRequested)) == 1
 
-    async def test_queued_while_it_asked(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_queued_message_keeps_the_open_request(self, tmp_path: Path, shop: Shop) -> None:
         """A queued message leaves the open request; the request is repeated and answered first."""
-        async with left(tmp_path, *WAITED, queued("m1")) as hub:
+        async with hub_on_record(tmp_path, *WAITED, queued("m1")) as hub:
             agent = bot(shop, T("A"), T("B"))
             events = hub.subscribe()
             await hub.resume_session("s1", agent, SessionConfig(registry(ASK)))
@@ -106,24 +110,24 @@ class TestResumed:
             assert prompt(agent)[-1] == "tool: deploy staging ok"
             assert prompt(agent, 1)[-2:] == ["assistant: A", "user: m1"]
 
-    async def test_by_and_by(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_delivered_messages_are_not_delivered_again(self, tmp_path: Path, shop: Shop) -> None:
         """Messages that were withdrawn or delivered before the death are not delivered again."""
         taken = MessageAdded(role="user", text="m1", by="ben", message_id="m1")
         gone = MessageWithdrawn(message_id="m2", reason="the agent was stopped")
-        async with left(tmp_path, queued("m1"), queued("m2"), taken, gone, queued("m3")) as hub:
-            agent = await gone_on(hub, shop, T("A"), T("B"))
+        async with hub_on_record(tmp_path, queued("m1"), queued("m2"), taken, gone, queued("m3")) as hub:
+            agent = await resume_until_idle(hub, shop, T("A"), T("B"))
             assert prompt(agent) == ["user: go", "user: m1"]
             assert prompt(agent, 1)[-1] == "user: m3"
 
-    async def test_stays_in_the_list_meanwhile(self, tmp_path: Path) -> None:
+    async def test_ended_record_lists_waiting_messages(self, tmp_path: Path) -> None:
         """A record that ended with its host still lists the waiting messages."""
-        async with left(tmp_path, queued("m1")):
+        async with hub_on_record(tmp_path, queued("m1")):
             state = fold(open_reader(tmp_path / "a.db").events("s1"))
             assert (state.status, [q.text for q in state.queued]) == ("failed", ["m1"])
 
-    async def test_only_if_something_is_open(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_must_go_on_refuses_without_open_work(self, tmp_path: Path, shop: Shop) -> None:
         """With `must_go_on`, resuming a session without open work is refused and not recorded."""
-        async with left(tmp_path, SAID) as hub:
+        async with hub_on_record(tmp_path, SAID) as hub:
             before = list(await hub.recorded("s1"))
             with pytest.raises(ResumeError, match="nothing open to continue with"):
                 await hub.resume_session("s1", bot(shop), SessionConfig(registry(ASK)), must_go_on=True)
@@ -158,7 +162,7 @@ asyncio.run(main())
 
 @pytest.mark.slow
 class TestKilled:
-    async def test_nothing_is_lost(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_accepted_messages_reach_the_model(self, tmp_path: Path, shop: Shop) -> None:
         """A-63: after `kill -9`, accepted messages reach the model in the order of their modes."""
         command = [sys.executable, "-c", DYING, str(tmp_path / "a.db")]
         died = await asyncio.to_thread(subprocess.run, command, capture_output=True, check=False)

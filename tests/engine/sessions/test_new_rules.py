@@ -86,7 +86,7 @@ async def markings(hub: Hub) -> Mapping[str, Mapping[str, int]]:
 
 
 class TestNets:
-    async def test_the_same_stay_and_others_start_fresh(self, hub: Hub) -> None:
+    async def test_kept_limit_keeps_uses_and_changed_rule_starts_fresh(self, hub: Hub) -> None:
         """A kept limit keeps its uses; a new or changed rule starts fresh."""
         await begin(hub, LIMITED + "block rm\n")
         await call(hub, "c1", "push")
@@ -113,7 +113,7 @@ class TestNets:
         assert (await replace(hub, LIMITED, reason=None)).message == "is under these rules already"
         assert bodies(hub, SESSION, RulesReplaced) == []
 
-    async def test_a_rule_that_only_says_more(self, hub: Hub) -> None:
+    async def test_net_of_same_structure_keeps_tokens(self, hub: Hub) -> None:
         """A net of the same structure keeps its tokens, and the record has its new rule."""
         await begin(hub, "require human-approval before deploy\n")
         done = await replace(hub, "require human-approval before deploy risk high\n")
@@ -126,7 +126,7 @@ class TestNets:
         assert "carl started this session and does not count" in outcome.message
         await check_fold(hub, SESSION)
 
-    async def test_what_was_switched_off(self, hub: Hub) -> None:
+    async def test_unchanged_rule_stays_switched_off(self, hub: Hub) -> None:
         """An unchanged rule stays switched off; a changed one is switched on."""
         await begin(hub, "block rm\nblock push\n")
         for net in ("block-rm", "block-push"):
@@ -141,7 +141,9 @@ class TestNets:
         "then",
         ["block push\n", "limit deploy to 1 per session\n", "require human-approval before deploy\n"],
     )
-    async def test_judged_as_in_a_new_session(self, hub: Hub, first: str, then: str) -> None:
+    async def test_without_kept_rules_calls_are_judged_fresh(
+        self, hub: Hub, first: str, then: str
+    ) -> None:
         """If no rule is kept, calls are judged as in a new session."""
         await begin(hub, first)
         for n, tool in enumerate(["push", "test", "deploy", "push"]):
@@ -161,7 +163,7 @@ class TestNets:
 
 class TestPending:
     @pytest.mark.parametrize("stays", [True, False])
-    async def test_results_of_calls_before(self, hub: Hub, stays: bool) -> None:
+    async def test_result_moves_only_a_kept_net(self, hub: Hub, stays: bool) -> None:
         """A pending result still moves its net if the rule is kept, but not a new rule's net."""
         await begin(hub, "require test before deploy\n")
         await call(hub, "c1", "test", done=None)
@@ -173,7 +175,7 @@ class TestPending:
         assert (await call(hub, "c2", tool)).outcome == ("allow" if stays else "block")
         await check_fold(hub, SESSION)
 
-    async def test_a_call_that_never_ran(self, hub: Hub, shop: Shop) -> None:
+    async def test_call_that_never_ran_returns_no_token_to_new_rule(self, hub: Hub, shop: Shop) -> None:
         """A call that never ran does not return a token to a new rule of the same name."""
         await begin(hub, "limit push to 1 per session\n")
         await call(hub, "c1", "push", done=None)
@@ -196,7 +198,7 @@ class TestRequests:
         events.close()
         return task
 
-    async def test_waits_under_what_it_was_asked_for(self, hub: Hub) -> None:
+    async def test_waiting_call_needs_approvals_as_before(self, hub: Hub) -> None:
         """A waiting call needs as many approvals as before, even if its rule was dropped."""
         task = await self.waiting(hub, "require 2 human-approvals before deploy\n")
         events = hub.subscribe()
@@ -209,7 +211,7 @@ class TestRequests:
         assert (await task).outcome == "allow"
         await check_fold(hub, SESSION)
 
-    async def test_a_new_rule_counts(self, hub: Hub) -> None:
+    async def test_newly_blocked_call_stays_blocked(self, hub: Hub) -> None:
         """A call that the new rules block stays blocked, even if it is approved at the same time."""
         task = await self.waiting(hub, "require human-approval before deploy\n")
         [request] = await hub.approvals()
@@ -221,7 +223,7 @@ class TestRequests:
         assert decided.net == "block-deploy"
         await check_fold(hub, SESSION)
 
-    async def test_a_stricter_rule_asks_its_own(self, hub: Hub) -> None:
+    async def test_old_approval_does_not_satisfy_stricter_rule(self, hub: Hub) -> None:
         """An approval under the old rule does not count for a stricter new one."""
         task = await self.waiting(hub, "require human-approval before deploy\n")
         events = hub.subscribe()
@@ -241,7 +243,7 @@ class TestRequests:
 class TestPeople:
     """Loosening a rule requires the approvers that each session's rules require."""
 
-    async def test_a_reason(self, hub: Hub) -> None:
+    async def test_dropping_a_rule_needs_a_reason(self, hub: Hub) -> None:
         """Without a reason a rule cannot be dropped; adding rules needs none."""
         await begin(hub, "block rm\n")
         refused = await replace(hub, "block mkfs\n", reason=" ")
@@ -249,9 +251,7 @@ class TestPeople:
         assert (await replace(hub, "block rm\nblock mkfs\n", reason=None)).ok
 
     @pytest.mark.parametrize(("others", "done"), [((), False), (("ben",), True), (("Carl",), False)])
-    async def test_who_started_it_does_not_count(
-        self, hub: Hub, others: tuple[str, ...], done: bool
-    ) -> None:
+    async def test_starter_does_not_count(self, hub: Hub, others: tuple[str, ...], done: bool) -> None:
         """Two other operators loosen a rule for two; the session's starter counts under no spelling."""
         await begin(hub, "require 2 human-approvals before deploy\n")
         outcome = await replace(hub, "block rm\n", others=others)
@@ -260,7 +260,7 @@ class TestPeople:
             assert "needs 2 who neither started it nor gave it its task; 1 of those" in outcome.message
             assert list((await hub.session(SESSION)).nets) == ["approve-before-deploy"]
 
-    async def test_a_default_that_others_take_from(self, hub: Hub) -> None:
+    async def test_new_rule_takes_calls_from_default(self, hub: Hub) -> None:
         """A new rule that names a tool takes its calls from a rule on anything else (G-66)."""
         await begin(hub, "require human-approval before anything-else risk high\n", by="ada")
         outcome = await replace(
@@ -268,13 +268,13 @@ class TestPeople:
         )
         assert "loosening approve-before-anything-else needs 1" in outcome.message
 
-    async def test_shadow_mode(self, hub: Hub) -> None:
+    async def test_several_approver_rule_is_refused_in_shadow_mode(self, hub: Hub) -> None:
         """In shadow mode, a new rule for several approvers is refused: none agreed to shadow it."""
         await begin(hub, "block rm\n", mode="shadow")
         outcome = await replace(hub, "block rm\nrequire human-approval before deploy risk high\n")
         assert (outcome.ok, "shadow mode" in outcome.message) == (False, True)
 
-    async def test_a_proposal_of_before(self, hub: Hub) -> None:
+    async def test_earlier_proposal_needs_two_under_new_rule(self, hub: Hub) -> None:
         """A proposal that one confirmation could complete needs two under the new rule."""
         await begin(hub, "require human-approval before deploy risk high\n", by="carl")
         net = "approve-before-deploy"
@@ -312,7 +312,7 @@ class TestGrants:
         assert (await call(hub, "c2", "deploy")).outcome == "allow"
         await check_fold(hub, SESSION)
 
-    async def test_one_that_is_not_recorded_yet(self, hub: Hub) -> None:
+    async def test_unrecorded_grant_ends_like_any_other(self, hub: Hub) -> None:
         """A grant given while the rules are replaced ends like any other."""
         task, answer = await self.asked(hub)
         answering = asyncio.ensure_future(answer)
@@ -333,7 +333,7 @@ class TestGrants:
         "rules",
         [ASKS + "map bash.command rm as delete\n", ASKS.rstrip() + " no grants\n", "block rm\n"],
     )
-    async def test_ends_with_what_it_rests_on(self, hub: Hub, rules: str) -> None:
+    async def test_ends_with_its_maps_or_rule(self, hub: Hub, rules: str) -> None:
         """A grant ends under other maps, another rule or none, also if its rule comes back later."""
         await self.granted(hub)
         assert (await replace(hub, rules)).ok
@@ -347,7 +347,7 @@ class TestGrants:
 
 
 class TestFailing:
-    async def test_what_is_not_recorded_has_not_happened(
+    async def test_unrecorded_rules_are_not_applied(
         self, hub: Hub, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """If the journal refuses the new rules, the gate keeps the recorded ones."""
@@ -367,7 +367,7 @@ class TestFailing:
         outcomes = [(await call(hub, f"d{n}", tool)).outcome for n, tool in enumerate(tools)]
         assert outcomes == ["block", "allow", "allow", "block"]
 
-    async def test_a_request_meanwhile(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_waiting_request_stays_valid(self, hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
         """If the journal refuses the new rules, a waiting request stays valid as it was shown."""
         await begin(hub, "require human-approval before deploy\n")
         events = hub.subscribe()
@@ -386,13 +386,13 @@ class TestFailing:
         assert (await task).outcome == "allow"
         await check_fold(hub, SESSION)
 
-    async def test_a_static_gate(self) -> None:
+    async def test_static_nets_cannot_be_replaced(self) -> None:
         """A gate with a static list of nets cannot replace them."""
         gate = GateManager(list(compile_rules("block rm\n").nets))
         with pytest.raises(NetError, match="Static"):
             gate.replace_nets(compile_rules("block mkfs\n").registry, ["block-mkfs"])
 
-    async def test_a_kept_net_of_another_structure(self) -> None:
+    async def test_kept_net_must_have_the_same_structure(self) -> None:
         """A kept net must have the same structure; otherwise nothing changes."""
         gate = GateManager(compile_rules("limit push to 1 per session\n").registry)
         (net,) = compile_rules("require test before push\n").nets
@@ -402,7 +402,7 @@ class TestFailing:
 
 
 class TestRecord:
-    async def test_goes_on_under_them_after_a_restart(self, tmp_path: Path) -> None:
+    async def test_resumes_with_the_new_rules_only(self, tmp_path: Path) -> None:
         """After a restart, the session can be resumed with the new rules but not with the old ones."""
         async with closing_hub(tmp_path) as hub:
             await begin(hub, LIMITED)
@@ -419,7 +419,7 @@ class TestRecord:
             tools = ["rm", "push"]
             assert [(await call(hub, f"d{n}", t)).outcome for n, t in enumerate(tools)] == ["block"] * 2
 
-    async def test_in_replay_list_and_backtest(self, hub: Hub) -> None:
+    async def test_replacement_is_in_replay_and_list(self, hub: Hub) -> None:
         """A replacement has an event, a line in the decisions and a mark in the replay."""
         await begin(hub, "block rm\n")
         await call(hub, "c1", "rm")
@@ -440,7 +440,7 @@ class TestRecord:
         assert line.by == "ben, ada"
         assert "new or changed: block-mkfs; dropped: block-rm" in line.input
 
-    async def test_judged_again(self, tmp_path: Path) -> None:
+    async def test_backtest_activates_a_dropped_rule(self, tmp_path: Path) -> None:
         """A backtest also activates a rule that the record had dropped."""
         async with closing_hub(tmp_path) as hub:
             await begin(hub, "block rm\n")
@@ -453,7 +453,7 @@ class TestRecord:
         assert [j.now.outcome for j in Judge(both).judge(recording.items)] == ["block"] * 3
 
 
-async def test_subagents_are_judged_by_them(hub: Hub, shop: Shop) -> None:
+async def test_hosted_agent_continues_under_new_rules(hub: Hub, shop: Shop) -> None:
     """A hosted agent continues under the new rules."""
     agent = bot(shop, C(deploy={"env": "prod"}), C(rm={}), T("done"))
     registry = compile_rules("require human-approval before deploy\n").registry

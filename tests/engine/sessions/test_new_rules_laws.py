@@ -176,7 +176,7 @@ class World:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(examples(120, usual=6)))
-async def test_law(tmp_path: Path, seed: int) -> None:
+async def test_gate_equals_the_fold_after_each_step(tmp_path: Path, seed: int) -> None:
     """LAW: after each step the gate equals the fold; no blocked call was allowed; a restart agrees."""
     world = World(tmp_path / "w.db", seed)
     await world.begin()

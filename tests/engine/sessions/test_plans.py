@@ -74,7 +74,7 @@ async def run(hub: Hub, session: str, text: str = "go") -> list[str]:
 
 
 class TestHosted:
-    async def test_calls_of_the_plan(self, hub: Hub) -> None:
+    async def test_approved_plan_allows_its_calls(self, hub: Hub) -> None:
         """G-108: an approved plan allows its calls, and the call beyond it is requested."""
         shop = Shop()
         deploys = [C(deploy={"env": "test"}) for _ in range(3)]
@@ -87,7 +87,7 @@ class TestHosted:
         assert granted == [(), ("grant-1",), ("grant-1",), ()]
         await check(hub, session)
 
-    async def test_a_branch(self, hub: Hub) -> None:
+    async def test_branch_does_not_inherit_a_plan(self, hub: Hub) -> None:
         """G-110: a branch does not inherit a plan from its session."""
         shop = Shop()
         bot = agent(shop, C(plan=PLAN), C(deploy={}), T("done"), C(deploy={}), T("done"))
@@ -115,39 +115,39 @@ class TestTool:
         outcome = await hub.replace_rules(session, NewRules(registry, registry, applied))
         assert outcome.ok, outcome.message
 
-    def has_it(self, hub: Hub, session: str) -> bool:
+    def offers_plan_tool(self, hub: Hub, session: str) -> bool:
         """Return whether the model is offered the plan tool in its next step."""
         return any(tool.name == "plan" for tool in hub._live.get(session)[1].tools)
 
-    async def test_from_the_beginning(self, hub: Hub) -> None:
+    async def test_exists_if_rules_ask_about_plans(self, hub: Hub) -> None:
         """The tool exists only if the rules ask about plans, and the record lists it."""
         shop = Shop()
         asking = await self.opened(hub, shop, RULES)
         other = await self.opened(hub, shop, "require human-approval before deploy\n")
-        assert (self.has_it(hub, asking), self.has_it(hub, other)) == (True, False)
+        assert (self.offers_plan_tool(hub, asking), self.offers_plan_tool(hub, other)) == (True, False)
         [begun] = bodies(hub, asking, SessionOpened)
         assert "plan" in begun.tools
 
-    async def test_with_new_rules(self, hub: Hub) -> None:
+    async def test_new_rules_add_the_tool(self, hub: Hub) -> None:
         """G-108: rules that begin to ask about plans add the tool, and the next plan counts."""
         shop = Shop()
         replies = (T("hello"), C(plan=PLAN), C(deploy={"env": "test"}), T("done"))
         session = await self.opened(hub, shop, "require human-approval before deploy\n", *replies)
         await run(hub, session)
-        assert not self.has_it(hub, session)
+        assert not self.offers_plan_tool(hub, session)
         await self.replace(hub, session, RULES)
-        assert self.has_it(hub, session)
+        assert self.offers_plan_tool(hub, session)
         assert await run(hub, session) == ["plan"]
         assert shop.ran == ["deploy test"]
         await check(hub, session)
 
-    async def test_stays(self, hub: Hub) -> None:
+    async def test_tool_stays_without_effect(self, hub: Hub) -> None:
         """G-108: rules that no longer ask keep the tool; its answer says that the plan allows nothing."""
         shop = Shop()
         replies = (C(plan=PLAN), C(deploy={"env": "test"}), T("done"))
         session = await self.opened(hub, shop, RULES, *replies)
         await self.replace(hub, session, "require human-approval before deploy\n")
-        assert self.has_it(hub, session)
+        assert self.offers_plan_tool(hub, session)
         assert await run(hub, session) == ["deploy"]
         said = [m.text for m in bodies(hub, session, MessageAdded) if m.role == "tool"]
         assert "This plan lets nothing pass by itself" in said[0]

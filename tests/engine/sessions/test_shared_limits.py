@@ -105,7 +105,7 @@ class TestCounting:
         assert answer.reason is not None
         assert "refund has reached its limit of 1 calls per 1d across everyone" in answer.reason
 
-    async def test_calls_at_once(self, server: Server) -> None:
+    async def test_simultaneous_calls_stay_within_the_limit(self, server: Server) -> None:
         names = [f"s{n}" for n in range(8)]
         for name in names:
             await server.opens(name, RULES)
@@ -115,7 +115,7 @@ class TestCounting:
     @pytest.mark.parametrize(
         ("rules", "other"), [(PER_AGENT, {"agent": "kim"}), (PER_OPERATOR, {"by": "ben"})]
     )
-    async def test_of_one_agent_or_operator(
+    async def test_per_agent_and_per_operator(
         self, server: Server, rules: str, other: dict[str, str]
     ) -> None:
         await server.opens("a", rules)
@@ -124,13 +124,13 @@ class TestCounting:
         found = [await server.refund(session) for session in ("a", "b", "c", "c")]
         assert found == ["allow", "block", "allow", "block"]
 
-    async def test_of_each_value(self, server: Server) -> None:
+    async def test_per_value(self, server: Server) -> None:
         await server.opens("a", EACH)
         await server.opens("b", EACH)
         found = [await server.refund(s, c) for s, c in (("a", "ann"), ("b", "Ann"), ("b", "bob"))]
         assert found == ["allow", "block", "allow"]
 
-    async def test_a_call_that_never_ran_gives_its_use_back(self, server: Server) -> None:
+    async def test_call_that_never_ran_returns_its_use(self, server: Server) -> None:
         await use_up(server)
         await server.opens("c", RULES)
         hosted = server.hub._live.hosted("c")
@@ -146,7 +146,7 @@ class TestCounting:
 
 
 class TestAfterwards:
-    async def test_a_restart_forgets_nothing(self, server: Server) -> None:
+    async def test_uses_survive_a_restart(self, server: Server) -> None:
         await use_up(server)
         await server.restart()
         await server.resumes("a", RULES)
@@ -154,7 +154,7 @@ class TestAfterwards:
         assert [await server.refund(s) for s in ("c", "c", "a")] == ["allow", "block", "block"]
         await check_fold(server.hub, "a")
 
-    async def test_other_numbers_begin_with_what_was_used(self, server: Server) -> None:
+    async def test_changed_limit_counts_earlier_uses(self, server: Server) -> None:
         """A changed limit counts the uses under the old one, in this and other sessions."""
         await use_up(server)
         new = compile_rules(RULES.replace("3 per 1d", "4 per 7d")).registry
@@ -163,7 +163,7 @@ class TestAfterwards:
         assert [await server.refund("a") for _ in range(3)] == ["allow", "allow", "block"]
         assert await server.refund("b") == "block"
 
-    async def test_a_longer_limit_looks_further_back(self, server: Server) -> None:
+    async def test_longer_limit_counts_older_uses(self, server: Server) -> None:
         await use_up(server)
         server.clock.now += timedelta(days=2)
         await server.restart()
@@ -171,7 +171,7 @@ class TestAfterwards:
         await server.opens("d", RULES.replace("3 per 1d", "3 per 7d"))
         assert [await server.refund(s) for s in ("d", "d", "c")] == ["allow", "block", "allow"]
 
-    async def test_explained_as_they_were(self, server: Server) -> None:
+    async def test_explanations_equal_recorded_outcomes(self, server: Server) -> None:
         await use_up(server)
         assert [await server.refund("a") for _ in range(2)] == ["allow", "block"]
         events = await server.hub.recorded("a")
@@ -182,7 +182,7 @@ class TestAfterwards:
                 assert view.outcome == event.body.outcome
 
     @pytest.mark.parametrize("recorded_under", [RULES, "block rm\n"])
-    async def test_a_backtest_counts_over_sessions(self, server: Server, recorded_under: str) -> None:
+    async def test_backtest_counts_across_sessions(self, server: Server, recorded_under: str) -> None:
         """A backtest judges interleaved sessions one by one, each with the other's uses at that time."""
         for session in ("a", "b"):
             await server.opens(session, recorded_under)

@@ -82,7 +82,7 @@ TASK = C(task_helper={"prompt": "Do it"})
 
 class TestChild:
     @pytest.mark.slow
-    async def test_is_a_session_of_its_own(self, hub: Hub, shop: Shop) -> None:
+    async def test_has_its_own_listed_session(self, hub: Hub, shop: Shop) -> None:
         """A subagent's session names its parent and stays listed after its end."""
         session = await begin(hub, shop.boss([C(test={}), T("tested")], [TASK, T("fine")]))
         await hub.wait(session)
@@ -95,7 +95,7 @@ class TestChild:
         assert isinstance(recorded[0].body, SessionOpened)
         assert fold(recorded) == child
 
-    async def test_its_calls_move_the_parents_nets(self, hub: Hub, shop: Shop) -> None:
+    async def test_calls_move_the_parents_nets(self, hub: Hub, shop: Shop) -> None:
         """G-53, G-63: the parent's record has the moves of its nets, and which subagent called."""
         session = await begin(hub, shop.boss([C(test={}), T("tested")], [TASK, T("fine")]))
         await hub.wait(session)
@@ -111,7 +111,7 @@ class TestChild:
         assert [type(b) for b in own] == [CallDecided, CallResult]
         assert own[0].steps == ()
 
-    async def test_its_questions_are_the_parents(self, hub: Hub, shop: Shop) -> None:
+    async def test_call_waits_with_its_origin(self, hub: Hub, shop: Shop) -> None:
         """A subagent's call waits in the queue with its origin, and runs as it was edited."""
         agent = shop.boss([C(test={}), C(deploy={}), T("deployed")], [TASK, T("fine")])
         asking = asyncio.create_task(question(hub))
@@ -136,7 +136,7 @@ class TestChild:
             ("jo",),
         )
 
-    async def test_an_edit_of_its_call_stays(self, hub: Hub, shop: Shop) -> None:
+    async def test_edited_call_stays_edited(self, hub: Hub, shop: Shop) -> None:
         """G-75: an edit of a subagent's call stays when a rule is switched, and names its editor."""
         agent = shop.boss([C(deploy={"env": "prod"}), T("deployed")], [TASK, T("fine")])
         asking = asyncio.create_task(question(hub))
@@ -166,7 +166,7 @@ class TestChild:
         [call] = child.calls.values()
         assert (call.original, call.edited_by) == ({"env": "prod"}, "jo")
 
-    async def test_what_it_is_denied_it_reads(self, hub: Hub, shop: Shop) -> None:
+    async def test_limit_is_shared_with_the_parent(self, hub: Hub, shop: Shop) -> None:
         """The limit is shared: the parent cannot use what its subagent has used."""
         agent = shop.boss(
             [C(test={}), C(deploy={}), C(deploy={}), T("no")], [TASK, C(deploy={}), T("fine")]
@@ -186,7 +186,7 @@ class TestChild:
         assert state.nets["limit-deploy-1"].marking["budget"] == 0
         assert fold(await hub.recorded(session)) == state
 
-    async def test_it_can_be_spoken_to(self, hub: Hub, shop: Shop) -> None:
+    async def test_message_reaches_waiting_subagent(self, hub: Hub, shop: Shop) -> None:
         """A message reaches a waiting subagent and withdraws its request."""
         agent = shop.boss([C(test={}), C(deploy={}), T("stopped")], [TASK, T("fine")])
         asking = asyncio.create_task(question(hub))
@@ -201,7 +201,7 @@ class TestChild:
         said = (await hub.session(child.id)).transcript
         assert [(e.text, e.by) for e in said if e.kind == "user"][-1] == ("Leave it.", "maria")
 
-    async def test_nothing_can_be_switched_in_it(self, hub: Hub, shop: Shop) -> None:
+    async def test_nets_and_mode_cannot_be_switched(self, hub: Hub, shop: Shop) -> None:
         """Nets and mode of a subagent cannot be switched; the refusal names its parent."""
         session = await begin(hub, shop.boss([T("hi")], [TASK, T("fine")]))
         await hub.wait(session)
@@ -213,7 +213,7 @@ class TestChild:
             assert not outcome.ok
             assert f"judged in '{session}'" in outcome.message
 
-    async def test_alone_it_never_runs_ungated(self, hub: Hub, shop: Shop) -> None:
+    async def test_cannot_be_resumed_or_branched_alone(self, hub: Hub, shop: Shop) -> None:
         """A subagent's session has no nets, so it cannot be resumed or branched alone."""
         session = await begin(hub, shop.boss([T("hi")], [TASK, T("fine")]))
         await hub.wait(session)
@@ -243,7 +243,7 @@ class TestChild:
         assert shop.ran == ["test"]
 
     @pytest.mark.slow
-    async def test_many_do_not_fill_the_list(self, hub: Hub, shop: Shop) -> None:
+    async def test_only_latest_ended_subagents_stay_listed(self, hub: Hub, shop: Shop) -> None:
         """Of the ended subagents the latest eight stay listed; the history has all."""
         agent = shop.boss([T("hi")] * 12, [TASK] * 12 + [T("fine")])
         session = await begin(hub, agent)
@@ -251,7 +251,7 @@ class TestChild:
         assert len(await hub.sessions()) == 1 + 8
         assert len(await hub.history()) == 1 + 12
 
-    async def test_grandchildren(self, hub: Hub, shop: Shop) -> None:
+    async def test_grandchild_is_judged_by_top_session(self, hub: Hub, shop: Shop) -> None:
         """A subagent's subagent is judged by the nets of the top session."""
         low = Agent(ScriptedModel([C(test={}), T("low")]), name="low", tools=shop.tools())
         mid = Agent(
@@ -274,7 +274,7 @@ class TestChild:
         assert (await hub.session(session)).nets["require-test-before-deploy"].marking["gate"] == 1
         assert fold(await hub.recorded(session)) == await hub.session(session)
 
-    async def test_the_record_says_who_asked(self, hub: Hub, shop: Shop) -> None:
+    async def test_record_lines_name_the_subagent(self, hub: Hub, shop: Shop) -> None:
         """Each line of a subagent's calls, requests and model calls names the subagent."""
         agent = shop.boss([C(test={}), C(deploy={}), T("ok")], [TASK, T("fine")])
         asking = asyncio.create_task(question(hub))

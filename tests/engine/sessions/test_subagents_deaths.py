@@ -93,7 +93,7 @@ class Family:
 
 
 @cache
-def lived(folder: Path, approved: bool) -> list[JournalEvent]:
+def events_without_death(folder: Path, approved: bool) -> list[JournalEvent]:
     """Return all events of a family whose host did not die, in recorded order."""
 
     async def live() -> list[JournalEvent]:
@@ -130,14 +130,14 @@ def names(events: Sequence[JournalEvent]) -> dict[str, str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("approved", [True, False])
 class TestEveryDeath:
-    def test_it_goes_on(self, folder: Path, approved: bool) -> None:
+    def test_family_can_be_resumed(self, folder: Path, approved: bool) -> None:
         """G-15, G-53, G-63: a family can be resumed from its records after a death at any event.
 
         Decided calls are neither decided nor run again, and a denial holds. A call has an unknown outcome
         only if it was allowed and left no result, or no record shows its subagent. Every record equals
         its live session.
         """
-        events = lived(folder, approved)
+        events = events_without_death(folder, approved)
         assert len(events) > 30
         for last in range(len(events), 3, -EACH):
             asyncio.run(self.die(folder / f"{next(NUMBERS)}.db", events[:last], approved))

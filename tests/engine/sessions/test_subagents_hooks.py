@@ -12,7 +12,7 @@ from interlock.rules import compile_rules
 
 
 class TestHostedChildren:
-    async def test_the_parents_guard_decides(self, tmp_path: Path) -> None:
+    async def test_parents_hook_denies_an_allowed_call(self, tmp_path: Path) -> None:
         """Section 9: the parent's hook denies a call that the nets allow, and the record shows both."""
         ran: list[str] = []
         asked: list[tuple[str, str]] = []

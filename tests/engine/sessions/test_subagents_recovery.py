@@ -57,7 +57,7 @@ def helper(name: str = "helper-1", **fields: object) -> tuple[str, SessionOpened
 
 
 @asynccontextmanager
-async def left(
+async def hub_on_records(
     path: Path,
     *child: EventBody,
     who: tuple[str, SessionOpened] | None = None,
@@ -111,25 +111,25 @@ class Agents:
 
 class TestGoesOn:
     @pytest.mark.slow
-    async def test_told_nothing_yet(self, tmp_path: Path) -> None:
+    async def test_unsent_task_is_sent_now(self, tmp_path: Path) -> None:
         """A subagent whose host died before its task was sent gets the task now."""
-        async with left(tmp_path) as hub:
+        async with hub_on_records(tmp_path) as hub:
             agents = Agents([T("Done.")])
             assert await agents.go_on(hub) == "Done."
             assert prompt(agents.helper) == ["user: Do it"]
 
-    async def test_told_its_task(self, tmp_path: Path) -> None:
+    async def test_unanswered_task_is_answered_now(self, tmp_path: Path) -> None:
         """A subagent that had not answered answers now; its success then allows the parent's deploy."""
-        async with left(tmp_path, WORKING, TASK) as hub:
+        async with hub_on_records(tmp_path, WORKING, TASK) as hub:
             agents = Agents([T("Done.")])
             assert await agents.go_on(hub) == "Done."
             assert prompt(agents.helper) == ["user: Do it"]
             assert agents.ran == ["c9"]
 
     @pytest.mark.slow
-    async def test_with_calls_that_were_not_decided(self, tmp_path: Path) -> None:
+    async def test_undecided_calls_are_decided(self, tmp_path: Path) -> None:
         """Its undecided calls are decided by the gate of the top session."""
-        async with left(tmp_path, WORKING, TASK, asks(("d1", "deploy"))) as hub:
+        async with hub_on_records(tmp_path, WORKING, TASK, asks(("d1", "deploy"))) as hub:
             agents = Agents([T("Done.")])
             assert await agents.go_on(hub) == "Done."
             refused = "Tool 'deploy' is not available in the current state."
@@ -137,47 +137,47 @@ class TestGoesOn:
             [resumed] = bodies(hub, "s1", SessionResumed)
             assert (resumed.asked_again, resumed.going_on) == (("helper-1/d1",), ("c1",))
 
-    async def test_with_messages_that_waited(self, tmp_path: Path) -> None:
+    async def test_waiting_messages_arrive_in_order(self, tmp_path: Path) -> None:
         """Messages to the subagent reach it in their proper order (A-72)."""
         waiting = [
             MessageQueued(message_id=f"m{n}", mode=mode, text=mode, by="ben")
             for n, mode in enumerate(("queue", "steer"))
         ]
-        async with left(tmp_path, WORKING, TASK, *waiting) as hub:
+        async with hub_on_records(tmp_path, WORKING, TASK, *waiting) as hub:
             agents = Agents([T("One."), T("Two.")])
             assert await agents.go_on(hub) == "Two."
             assert prompt(agents.helper) == ["user: Do it", "user: steer"]
             assert prompt(agents.helper, 1)[-2:] == ["assistant: One.", "user: queue"]
 
     @pytest.mark.slow
-    async def test_that_had_answered(self, tmp_path: Path) -> None:
+    async def test_given_answer_is_not_asked_again(self, tmp_path: Path) -> None:
         """If the subagent had given its answer, the model is not asked again."""
         for ended in ((), (SessionStatus(status="idle"),), (SessionStatus(status="done"),)):
             folder = tmp_path / str(len(ended) and ended[0].status)
             folder.mkdir()
-            async with left(folder, WORKING, TASK, DONE, *ended) as hub:
+            async with hub_on_records(folder, WORKING, TASK, DONE, *ended) as hub:
                 assert await Agents([]).go_on(hub) == "It is done."
                 assert (await hub.session("helper-1")).status == "done"
 
-    async def test_that_had_failed(self, tmp_path: Path) -> None:
+    async def test_failure_is_the_calls_error(self, tmp_path: Path) -> None:
         """A-57: the error of a failed subagent is the error of its call."""
         failed = SessionStatus(status="failed", error="ModelError: no model today")
-        async with left(tmp_path, WORKING, TASK, failed) as hub:
+        async with hub_on_records(tmp_path, WORKING, TASK, failed) as hub:
             assert await Agents([]).go_on(hub) == "no model today"
             assert (await hub.session("s1")).calls["c1"].status == "failed"
 
     @pytest.mark.slow
-    async def test_steering_of_the_parent_comes_after(self, tmp_path: Path) -> None:
+    async def test_steering_of_the_parent_waits_for_the_task(self, tmp_path: Path) -> None:
         """A-72: a steering message to the parent waits for the running task and stops nothing."""
         waits = MessageQueued(message_id="m1", mode="steer", text="hurry", by="ben")
-        async with left(tmp_path, WORKING, TASK, after=(waits,)) as hub:
+        async with hub_on_records(tmp_path, WORKING, TASK, after=(waits,)) as hub:
             agents = Agents([T("Done.")])
             assert await agents.go_on(hub) == "Done."
             assert prompt(agents.boss)[2:] == ["tool: Done.", "user: hurry"]
 
-    async def test_can_be_stopped(self, tmp_path: Path) -> None:
+    async def test_aborting_the_parent_stops_the_subagent(self, tmp_path: Path) -> None:
         """A-94: aborting the parent stops a continued subagent."""
-        async with left(tmp_path, WORKING, TASK) as hub:
+        async with hub_on_records(tmp_path, WORKING, TASK) as hub:
             agents = Agents([])
             started = asyncio.Event()
             agents.helper.model = Hanging(started)
@@ -190,9 +190,9 @@ class TestGoesOn:
             assert (await hub.session("helper-1")).status == "done"
 
     @pytest.mark.slow
-    async def test_words(self, tmp_path: Path) -> None:
+    async def test_headline_and_replay_name_the_call(self, tmp_path: Path) -> None:
         """The headline and the replay name the continued call."""
-        async with left(tmp_path, WORKING, TASK) as hub:
+        async with hub_on_records(tmp_path, WORKING, TASK) as hub:
             await Agents([T("Done.")]).go_on(hub)
             events = await hub.recorded("s1")
             at = next(n for n, e in enumerate(events) if isinstance(e.body, SessionResumed))
@@ -235,19 +235,21 @@ class TestCannotGoOn:
         ],
         ids=["older journal", "another call's", "another session's", "another agent's"],
     )
-    async def test_nobody_knows_whose(self, tmp_path: Path, who: tuple[str, SessionOpened]) -> None:
+    async def test_record_of_another_call_is_ignored(
+        self, tmp_path: Path, who: tuple[str, SessionOpened]
+    ) -> None:
         """A record that does not belong to the call is ignored; the call's outcome is unknown."""
-        async with left(tmp_path, WORKING, TASK, who=who) as hub:
+        async with hub_on_records(tmp_path, WORKING, TASK, who=who) as hub:
             assert await Agents([]).go_on(hub) == UNKNOWN
             assert fold(await hub.recorded("helper-1")).status == "failed"
             [resumed] = bodies(hub, "s1", SessionResumed)
             assert resumed.going_on == ()
 
     @pytest.mark.slow
-    async def test_two_for_one_call(self, tmp_path: Path) -> None:
+    async def test_two_records_for_one_call(self, tmp_path: Path) -> None:
         """If two records belong to one call, its outcome is unknown."""
         name, opened = helper("helper-2")
-        async with left(tmp_path, WORKING, TASK) as hub:
+        async with hub_on_records(tmp_path, WORKING, TASK) as hub:
             await hub.close()
             with Journal.open(tmp_path / "a.db") as journal:
                 journal.write(name, opened, WORKING, TASK)
@@ -255,15 +257,15 @@ class TestCannotGoOn:
             assert await Agents([]).go_on(again) == UNKNOWN
             await again.close()
 
-    async def test_the_agent_has_it_no_more(self, tmp_path: Path) -> None:
+    async def test_agent_without_the_subagent_tool(self, tmp_path: Path) -> None:
         """If the agent no longer has the subagent as a tool, the outcome is unknown."""
-        async with left(tmp_path, WORKING, TASK) as hub:
+        async with hub_on_records(tmp_path, WORKING, TASK) as hub:
             assert await Agents([], knows=False).go_on(hub) == UNKNOWN
 
     @pytest.mark.slow
-    async def test_nothing_recorded(self, tmp_path: Path) -> None:
+    async def test_call_without_a_subagent_record(self, tmp_path: Path) -> None:
         """An allowed call that started no subagent has an unknown outcome."""
-        async with left(tmp_path, who=helper("helper-9", parent="s9")) as hub:
+        async with hub_on_records(tmp_path, who=helper("helper-9", parent="s9")) as hub:
             assert await Agents([]).go_on(hub) == UNKNOWN
 
     @pytest.mark.parametrize(
@@ -274,31 +276,31 @@ class TestCannotGoOn:
         ],
         ids=["at rest", "ended"],
     )
-    async def test_stopped(self, tmp_path: Path, child: tuple[EventBody, ...]) -> None:
+    async def test_stopped_or_ended_subagent(self, tmp_path: Path, child: tuple[EventBody, ...]) -> None:
         """A subagent that was stopped, or had ended, is not continued."""
-        async with left(tmp_path, WORKING, TASK, *child) as hub:
+        async with hub_on_records(tmp_path, WORKING, TASK, *child) as hub:
             assert await Agents([]).go_on(hub) == UNKNOWN
 
-    async def test_interrupted(self, tmp_path: Path) -> None:
+    async def test_interrupted_subagent_request(self, tmp_path: Path) -> None:
         """A subagent whose request was just withdrawn by an interrupt is not continued."""
         after = (QUESTION, TAKEN_BACK)
-        async with left(tmp_path, WORKING, TASK, asks(("d1", "deploy")), after=after) as hub:
+        async with hub_on_records(tmp_path, WORKING, TASK, asks(("d1", "deploy")), after=after) as hub:
             agents = Agents([])
             assert await agents.go_on(hub) == UNKNOWN
             assert agents.ran == []
 
-    async def test_a_net_that_is_gone(self, tmp_path: Path) -> None:
+    async def test_waiting_net_was_dropped(self, tmp_path: Path) -> None:
         """If the net that waits for the task is dropped, the outcome of the task is unknown."""
-        async with left(tmp_path, WORKING, TASK) as hub:
+        async with hub_on_records(tmp_path, WORKING, TASK) as hub:
             boss = Agents([]).boss
             await hub.resume_session("s1", boss, SessionConfig(registry(ASK), nets="changed", reason="x"))
             assert (await hub.session("s1")).calls["c1"].output == UNKNOWN
             assert (await hub.session("s1")).pending == []
 
-    async def test_a_session_that_was_closed(self, tmp_path: Path) -> None:
+    async def test_session_closed_by_an_operator(self, tmp_path: Path) -> None:
         """A session that an operator closed does not continue its subagents."""
         closed = SessionStatus(status="done", by="ben")
-        async with left(tmp_path, WORKING, TASK, after=(closed,)) as hub:
+        async with hub_on_records(tmp_path, WORKING, TASK, after=(closed,)) as hub:
             await hub.resume_session("s1", Agents([]).boss, SessionConfig(registry(FIRST, ASK)))
             state = await hub.session("s1")
             assert (state.status, state.calls["c1"].output) == ("idle", UNKNOWN)

@@ -84,7 +84,7 @@ async def waiting(hub: Hub, shop: Shop) -> str:
     return session
 
 
-async def asked(hub: Hub) -> list[ApprovalState]:
+async def open_requests(hub: Hub) -> list[ApprovalState]:
     """Wait for the open requests, which may be renewed after a withdrawal."""
     for _ in range(1_000):
         found = await hub.approvals()
@@ -102,7 +102,7 @@ async def off(hub: Hub, net: str, by: str, reason: str = "a drill") -> tuple[boo
 class TestReason:
     """An act that needs no other operator needs a reason."""
 
-    async def test_off_and_shadow_need_one(self, hub: Hub, shop: Shop) -> None:
+    async def test_off_and_shadow_need_a_reason(self, hub: Hub, shop: Shop) -> None:
         """Without a reason or a name, nothing is switched off; the message says what is missing."""
         await waiting(hub, shop)
         for reason in (None, "", "  "):
@@ -116,7 +116,7 @@ class TestReason:
         state = await hub.session("s1")
         assert ("block-rm" in state.active, state.mode) == (True, "enforce")
 
-    async def test_recorded_with_what_waits(self, hub: Hub, shop: Shop) -> None:
+    async def test_record_names_operator_reason_and_waiting_calls(self, hub: Hub, shop: Shop) -> None:
         """The record names operator, reason and waiting calls; switching on needs no reason."""
         session = await waiting(hub, shop)
         [request] = await hub.approvals()
@@ -148,7 +148,7 @@ class TestReason:
 class TestPeople:
     """A guarded rule is switched off by as many other operators as it requires."""
 
-    async def test_two_of_two(self, hub: Hub, shop: Shop) -> None:
+    async def test_second_operator_confirms(self, hub: Hub, shop: Shop) -> None:
         """One operator proposes and another confirms; the waiting call still needs two approvals."""
         session = await waiting(hub, shop)
         [request] = await hub.approvals()
@@ -184,7 +184,7 @@ class TestPeople:
         assert (decided.outcome, decided.steps, shop.ran) == ("allow", (), ["deploy prod"])
         await check(hub, session)
 
-    async def test_the_starter_does_not_count(self, hub: Hub, shop: Shop) -> None:
+    async def test_starter_may_propose_but_not_confirm(self, hub: Hub, shop: Shop) -> None:
         """The operator who started the session may propose, with an explanation, but not confirm."""
         session = await waiting(hub, shop)
         ok, said = await off(hub, TWO, "carl")
@@ -204,7 +204,7 @@ class TestPeople:
         await check(hub, session)
 
     @pytest.mark.parametrize("net", [RISK, NO_GRANTS])
-    async def test_one_other_person(self, hub: Hub, shop: Shop, net: str) -> None:
+    async def test_guarded_rule_needs_one_other_operator(self, hub: Hub, shop: Shop, net: str) -> None:
         """A rule with `risk high` or `no grants` requires one operator other than the starter."""
         session = await waiting(hub, shop)
         assert (await off(hub, net, "carl"))[1].startswith("Proposed")
@@ -212,13 +212,13 @@ class TestPeople:
         assert (await off(hub, net, "ada"))[0]
         assert net not in (await hub.session(session)).active
 
-    async def test_a_plain_rule_takes_nobody_else(self, hub: Hub, shop: Shop) -> None:
+    async def test_plain_rule_needs_a_reason_only(self, hub: Hub, shop: Shop) -> None:
         """A plain rule can be switched off with a reason alone, also by the session's starter."""
         await waiting(hub, shop)
         assert (await off(hub, "approve-before-tag", "carl"))[0]
         assert "approve-before-tag" not in (await hub.session("s1")).active
 
-    async def test_shadow_mode_is_the_same_act(self, hub: Hub, shop: Shop) -> None:
+    async def test_shadow_mode_needs_as_many_operators(self, hub: Hub, shop: Shop) -> None:
         """Shadow mode requires as many people as the strictest active rule, and releases nothing."""
         session = await waiting(hub, shop)
         assert "Proposed" in (await hub.set_mode(session, "shadow", by="ada", reason="noise")).message
@@ -234,7 +234,7 @@ class TestPeople:
         assert (await hub.set_mode(session, "enforce", by="carl")).ok
         await check(hub, session)
 
-    async def test_own_approvals(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_own_approvals_counts_the_starter(self, tmp_path: Path, shop: Shop) -> None:
         """With `own_approvals`, the operator who started the session counts."""
         hub = Hub(Journal.open(tmp_path / "own.db"), policy=ApprovalPolicy(own_approvals=True))
         session = await waiting(hub, shop)
@@ -244,7 +244,7 @@ class TestPeople:
         await hub.close()
 
     @pytest.mark.slow
-    async def test_a_revoked_token_counts_for_nothing(self, hub: Hub, shop: Shop) -> None:
+    async def test_proposer_with_revoked_token_does_not_count(self, hub: Hub, shop: Shop) -> None:
         """A proposer whose token was revoked does not count."""
         session = await waiting(hub, shop)
         valid = {"a", "b"}
@@ -259,7 +259,7 @@ class TestPeople:
         assert (TWO in state.active, state.changes) == (True, {})
 
     @pytest.mark.slow
-    async def test_taken_back_and_over(self, hub: Hub, shop: Shop, watch: Watch) -> None:
+    async def test_proposal_can_be_dropped_and_expires(self, hub: Hub, shop: Shop, watch: Watch) -> None:
         """A proposal can be dropped, and it expires."""
         session = await waiting(hub, shop)
         await off(hub, TWO, "ada")
@@ -298,7 +298,9 @@ class TestDefaults:
         events.close()
         return session
 
-    async def test_take_as_many_people(self, hub: Hub, shop: Shop, watch: Watch) -> None:
+    async def test_switching_a_limit_on_takes_two_operators(
+        self, hub: Hub, shop: Shop, watch: Watch
+    ) -> None:
         """One operator proposes to switch the limit on and another confirms; the call still needs two."""
         session = await self.opened(hub, shop, "2 human-approvals")
         refused = await hub.toggle_net(session, self.LIMIT, True, by="ada")
@@ -322,25 +324,25 @@ class TestDefaults:
         assert (self.LIMIT in state.active, state.changes) == (True, {})
         [toggled] = bodies(hub, session, NetToggled)
         assert (toggled.active, toggled.reason, toggled.others) == (True, "deploys are safe", ("ada",))
-        [request] = await asked(hub)
+        [request] = await open_requests(hub)
         assert (request.people, shop.ran) == (2, [])
         await check(hub, session)
 
-    async def test_take_a_reason_at_least(self, hub: Hub, shop: Shop) -> None:
+    async def test_loosening_a_default_needs_a_reason(self, hub: Hub, shop: Shop) -> None:
         """If one operator may loosen the default, a reason is needed; a block needs none."""
         session = await self.opened(hub, shop, "human-approval")
         assert (await hub.toggle_net(session, self.BLOCK, True, by="carl")).ok
         assert (await hub.toggle_net(session, self.LIMIT, True, by="ada")).needs_reason
         assert (await hub.toggle_net(session, self.LIMIT, True, by="ada", reason="x")).ok
         assert set(self.active(await hub.session(session))) == {self.LIMIT, self.BLOCK}
-        await asked(hub)
+        await open_requests(hub)
         await check(hub, session)
 
     def active(self, state: SessionState) -> list[str]:
         """Return the active nets except the default."""
         return [key for key in state.active if "anything-else" not in key]
 
-    async def test_while_the_default_is_off_for_a_time(self, hub: Hub, shop: Shop, watch: Watch) -> None:
+    async def test_default_counts_while_off_for_a_time(self, hub: Hub, shop: Shop, watch: Watch) -> None:
         """The default counts even while it is off for a limited time."""
         session = await self.opened(hub, shop, "2 human-approvals")
         for name in ("ada", "ben"):
@@ -354,7 +356,7 @@ class TestDefaults:
         assert (await hub.toggle_net(session, self.LIMIT, False, by="ada", reason="x", seconds=60)).ok
         assert (await hub.toggle_net(session, self.LIMIT, True, by="ada")).ok
 
-    def test_an_older_proposal_is_to_turn_off(self) -> None:
+    def test_older_proposal_means_switching_off(self) -> None:
         """An old proposal without `active` is one to switch off."""
         body = {"change_id": "c", "net": "x", "by": "a", "reason": "r", "people": 2, "counts": True}
         older = ChangeProposed.model_validate({**body, "expires": START})
@@ -364,7 +366,9 @@ class TestDefaults:
 class TestDeadline:
     """A renewed request keeps its deadline (G-67)."""
 
-    async def test_switching_gives_no_time(self, tmp_path: Path, shop: Shop, watch: Watch) -> None:
+    async def test_switching_keeps_the_first_deadline(
+        self, tmp_path: Path, shop: Shop, watch: Watch
+    ) -> None:
         """Switching a rule off and on keeps the first request's deadline; `extend` moves it."""
         journal = Journal.open(tmp_path / "due.db", clock=watch)
         hub = Hub(journal, policy=ApprovalPolicy(expire=600))
@@ -375,7 +379,7 @@ class TestDeadline:
         for active in (False, True, False):
             watch.now += timedelta(minutes=2)
             await hub.toggle_net(session, "block-rm", active, by="ada", reason="x")
-            [request] = await asked(hub)
+            [request] = await open_requests(hub)
             assert request.id not in seen
             seen.add(request.id)
             assert request.expires == first.expires
@@ -384,7 +388,7 @@ class TestDeadline:
         assert (await hub.extend(request.id, seconds=900, by="ben")).ok
         later = watch.now + timedelta(minutes=15)
         await hub.toggle_net(session, "block-rm", True, by="ada")
-        [request] = await asked(hub)
+        [request] = await open_requests(hub)
         assert request.expires == later
         watch.now = later + timedelta(seconds=1)
         late = await hub.decide(request.id, approved=True, by="ada", digest=request.digest)
@@ -397,7 +401,7 @@ class TestForATime:
     """`off for 10m`: the net is switched on again after the recorded time."""
 
     @pytest.mark.slow
-    async def test_on_again(self, hub: Hub, shop: Shop, watch: Watch) -> None:
+    async def test_net_and_mode_are_restored(self, hub: Hub, shop: Shop, watch: Watch) -> None:
         """A net and the mode are restored after their time, and the record marks this as timed."""
         session = await waiting(hub, shop)
         for key in [key for key in REGISTRY if key in (TWO, RISK, NO_GRANTS)]:
@@ -416,7 +420,9 @@ class TestForATime:
         assert changed.by == "ada"
         await check(hub, session)
 
-    async def test_after_a_restart(self, hub: Hub, shop: Shop, watch: Watch, tmp_path: Path) -> None:
+    async def test_net_is_on_after_a_later_resume(
+        self, hub: Hub, shop: Shop, watch: Watch, tmp_path: Path
+    ) -> None:
         """A net that was off for a limited time is on if its session is resumed later."""
         session = await waiting(hub, shop)
         await hub.toggle_net(session, "block-rm", False, by="ada", reason="x", seconds=600)
@@ -429,7 +435,7 @@ class TestForATime:
         assert bodies(hub, session, NetToggled)[-1].timed
         assert fold(await hub.recorded(session)) == state
 
-    async def test_on_again_for_the_next_call_after_a_sleep(
+    async def test_restored_for_next_call_after_machine_sleep(
         self, hub: Hub, shop: Shop, watch: Watch
     ) -> None:
         """Timers stop while the machine sleeps, but the next call is judged by the restored net."""
@@ -443,7 +449,7 @@ class TestForATime:
         assert bodies(hub, "s1", NetToggled)[-1].timed
         await check(hub, "s1")
 
-    async def test_on_again_for_calls_from_elsewhere(self, hub: Hub, watch: Watch) -> None:
+    async def test_restored_for_next_external_call(self, hub: Hub, watch: Watch) -> None:
         """The same applies to an external call that is decided at once."""
         await hub.open_external(
             ExternalAgent(name="bot"), SessionConfig(REGISTRY, by="carl"), session_id="s1"
@@ -454,7 +460,7 @@ class TestForATime:
         assert (await hub.call("s1", "c2", "rm", {})).outcome == "block"
         await check_fold(hub, "s1")
 
-    async def test_for_a_time_is_not_for_good(self, hub: Hub, shop: Shop) -> None:
+    async def test_limited_and_permanent_proposals_differ(self, hub: Hub, shop: Shop) -> None:
         """Agreeing to switch a rule off for a limited time does not confirm a proposal without a limit,
         and vice versa."""
         session = await waiting(hub, shop)
@@ -464,13 +470,13 @@ class TestForATime:
         assert TWO in (await hub.session(session)).active
         assert (await hub.toggle_net(session, TWO, False, by="ben", reason="x")).ok
 
-    async def test_a_proposal_says_for_how_long(self, hub: Hub, shop: Shop) -> None:
+    async def test_proposal_names_its_duration(self, hub: Hub, shop: Shop) -> None:
         """The proposal names the time for which the rule would be off."""
         session = await waiting(hub, shop)
         said = await hub.toggle_net(session, TWO, False, by="ada", reason="x", seconds=600)
         assert f"turn off {TWO} for 10 min" in said.message
 
-    async def test_no_length_of_time(self, hub: Hub, shop: Shop) -> None:
+    async def test_invalid_duration_is_refused(self, hub: Hub, shop: Shop) -> None:
         """An invalid duration is refused."""
         session = await waiting(hub, shop)
         for seconds in (0, -1, 1e12):
@@ -482,7 +488,7 @@ class TestForATime:
 
 
 class TestTogether:
-    async def test_two_at_once_are_not_one(self, hub: Hub, shop: Shop) -> None:
+    async def test_simultaneous_proposals_of_one_operator_count_once(self, hub: Hub, shop: Shop) -> None:
         """Simultaneous proposals by one operator count as one."""
         session = await waiting(hub, shop)
         await asyncio.gather(*(off(hub, TWO, "ada") for _ in range(5)))
@@ -493,7 +499,7 @@ class TestTogether:
 class TestRecord:
     """The decision of a call that ran because a rule was off names the operator who switched it off."""
 
-    async def test_which_rule_was_off(self, hub: Hub, shop: Shop) -> None:
+    async def test_decision_names_rule_and_operators(self, hub: Hub, shop: Shop) -> None:
         """The decision, its headline, the list and the replay's marks name the rule and the operators."""
         agent = bot(shop, C(rm={}), C(test={}), T("done"))
         session = await hub.open_session(agent, SessionConfig(REGISTRY, by="carl"), session_id="s1")
@@ -514,7 +520,7 @@ class TestRecord:
         marked = {e.body.type for n, e in enumerate(events, start=1) if marks.get(n) == "off"}
         assert marked == {"net.toggled", "call.decided"}
 
-    async def test_what_people_approved_is_not_said_to_be_off(self, hub: Hub, shop: Shop) -> None:
+    async def test_approved_call_is_not_marked_as_off(self, hub: Hub, shop: Shop) -> None:
         """A call that was approved while its rule was off is not marked as run because of that."""
         session = await waiting(hub, shop)
         await off(hub, TWO, "ada")
@@ -535,7 +541,7 @@ class TestOneOperator:
     """A single operator cannot make a call run that waits for two approvers."""
 
     @pytest.mark.parametrize("name", ["ada", "carl"])
-    async def test_every_method_of_a_console(self, hub: Hub, shop: Shop, name: str) -> None:
+    async def test_one_operator_cannot_do_it_alone(self, hub: Hub, shop: Shop, name: str) -> None:
         """One operator, starter or not, tries to approve, switch, confirm, grant and extend."""
         session = await waiting(hub, shop)
         for _ in range(2):
@@ -545,7 +551,7 @@ class TestOneOperator:
             for change in list((await hub.session(session)).changes):
                 await hub.confirm_change(session, change, by=name)
                 await hub.confirm_change(session, change, by=name.upper())
-            for request in await asked(hub):
+            for request in await open_requests(hub):
                 terms = GrantTerms("names")
                 for each in (name, f" {name} ", name.upper()):
                     await hub.decide(request.id, approved=True, by=each, digest=request.digest)
@@ -554,14 +560,14 @@ class TestOneOperator:
             for key in REGISTRY:
                 await hub.toggle_net(session, key, True, by=name)
             await hub.set_mode(session, "enforce", by=name)
-        [request] = await asked(hub)
+        [request] = await open_requests(hub)
         assert shop.ran == []
         assert (request.people, TWO in (await hub.session(session)).active) == (2, True)
         assert not bodies(hub, session, CallDecided)
 
 
 class TestTakenBack:
-    async def test_a_request_shown_under_it_is_asked_anew(self, hub: Hub, shop: Shop) -> None:
+    async def test_refused_switch_renews_requests(self, hub: Hub, shop: Shop) -> None:
         """If the journal refuses a switch, requests that were shown under it are renewed.
 
         Otherwise such a request would count again once the same switch is made successfully.

@@ -67,7 +67,7 @@ async def check_rest(hub: Hub) -> None:
 
 
 class TestExternalSessions:
-    async def test_count_for_each_value(self, hub: Hub) -> None:
+    async def test_each_value_is_counted_separately(self, hub: Hub) -> None:
         await opened(hub, RULES)
         await begin(hub)
         await check_rest(hub)
@@ -75,7 +75,7 @@ class TestExternalSessions:
         assert [value.value for value in state.values.values()] == ["ada", "1", "2", "bob"]
 
     @pytest.mark.slow
-    async def test_go_on_after_a_restart(self, hub: Hub, tmp_path: Path) -> None:
+    async def test_values_survive_a_restart(self, hub: Hub, tmp_path: Path) -> None:
         await opened(hub, RULES)
         await begin(hub)
         await hub.close()
@@ -87,7 +87,7 @@ class TestExternalSessions:
             await again.close()
 
     @pytest.mark.slow
-    async def test_stay_where_they_are_under_new_rules(self, hub: Hub) -> None:
+    async def test_kept_rule_keeps_each_value(self, hub: Hub) -> None:
         """A kept rule keeps the state of each value; a changed rule starts fresh."""
         await opened(hub, RULES)
         await begin(hub)
@@ -105,7 +105,7 @@ class TestExternalSessions:
         await check_fold(hub)
 
     @pytest.mark.slow
-    async def test_are_judged_again(self, hub: Hub) -> None:
+    async def test_backtest_and_fork_judge_each_value(self, hub: Hub) -> None:
         """A backtest and a fork judge each call with the calls before it."""
         await opened(hub, "block rm\n")
         await begin(hub)
@@ -128,7 +128,7 @@ class TestExternalSessions:
         ], "nets that the record does not know have seen nothing"  # fmt: skip
 
     @pytest.mark.slow
-    async def test_a_fork_begins_where_each_value_is(self, hub: Hub) -> None:
+    async def test_fork_starts_with_the_state_of_each_value(self, hub: Hub) -> None:
         await opened(hub, RULES)
         await begin(hub)
         await check_rest(hub)
@@ -141,7 +141,7 @@ class TestExternalSessions:
                 assert [j.now.outcome for j in judged] == [j.call.then.outcome for j in judged]
 
     @pytest.mark.slow
-    async def test_are_explained_as_they_were(self, hub: Hub) -> None:
+    async def test_explanations_equal_recorded_outcomes(self, hub: Hub) -> None:
         await opened(hub, RULES)
         await begin(hub)
         await check_rest(hub)
@@ -156,7 +156,7 @@ class TestExternalSessions:
 
 
 class TestHostedSessions:
-    async def test_a_branch_begins_where_each_value_is(self, hub: Hub) -> None:
+    async def test_branch_starts_with_the_state_of_each_value(self, hub: Hub) -> None:
         ran: list[int] = []
 
         @tool
@@ -187,7 +187,7 @@ class TestHostedSessions:
         assert len(state.values) == 2
 
     @pytest.mark.slow
-    async def test_a_branch_knows_how_old_a_success_is(self, tmp_path: Path) -> None:
+    async def test_branch_keeps_the_time_of_a_success(self, tmp_path: Path) -> None:
         """A branch made later does not renew the time of a success."""
         ran: list[str] = []
         now = NOON
@@ -239,7 +239,7 @@ class TestApprovalsForOneValue:
     RULES = "after read_ticket require human-approval before refund for same input.ticket\n"
     KEY = "approve-before-refund-after-read_ticket-same-ticket"
 
-    async def test_ask_about_that_value_also_after_a_restart(self, hub: Hub, tmp_path: Path) -> None:
+    async def test_approval_applies_to_its_value_after_a_restart(self, hub: Hub, tmp_path: Path) -> None:
         await opened(hub, self.RULES)
         assert await call(hub, "read_ticket", ticket=7) == "allow"
         assert await call(hub, "refund", ticket=8) == "allow"
@@ -253,7 +253,7 @@ class TestApprovalsForOneValue:
         finally:
             await again.close()
 
-    async def test_a_grant_goes_on_for_its_value_alone(self, hub: Hub, tmp_path: Path) -> None:
+    async def test_grant_continues_for_its_value_only(self, hub: Hub, tmp_path: Path) -> None:
         await opened(hub, self.RULES)
         for ticket in (7, 8):
             assert await call(hub, "read_ticket", ticket=ticket) == "allow"

@@ -65,7 +65,7 @@ EXPECTED = ["allow", "allow", "block"]
 
 
 class TestExternalSessions:
-    async def test_count_what_was_recorded(self, hub: Hub) -> None:
+    async def test_only_recorded_sources_count(self, hub: Hub) -> None:
         """Words of the model, results of other tools and errors do not count as a source."""
         await opened(hub, RULES)
         assert await send(hub, "ada") == ["block"]
@@ -73,7 +73,7 @@ class TestExternalSessions:
         assert await send(hub, *PEOPLE) == EXPECTED
         await check_fold(hub)
 
-    async def test_go_on_after_a_restart(self, hub: Hub, tmp_path: Path) -> None:
+    async def test_sources_survive_a_restart(self, hub: Hub, tmp_path: Path) -> None:
         await opened(hub, RULES)
         await talk(hub)
         await hub.close()
@@ -84,7 +84,7 @@ class TestExternalSessions:
         finally:
             await again.close()
 
-    async def test_replaced_rules_know_what_was_said(self, hub: Hub) -> None:
+    async def test_added_rule_considers_earlier_texts(self, hub: Hub) -> None:
         """A rule that is added to a live session considers the earlier messages and results."""
         await opened(hub, "block rm\n")
         await talk(hub)
@@ -93,7 +93,7 @@ class TestExternalSessions:
         assert (await hub.replace_rules(SESSION, NewRules(registry, registry, applied))).ok
         assert await send(hub, *PEOPLE) == EXPECTED
 
-    async def test_are_judged_again_by_what_was_said(self, hub: Hub) -> None:
+    async def test_backtest_and_fork_use_earlier_texts(self, hub: Hub) -> None:
         """A backtest and a fork judge each call with the texts before it."""
         await opened(hub, "block rm\n")
         await send(hub, "ada")
@@ -117,7 +117,7 @@ class TestExternalSessions:
             ("eve", "block"),
         ]
 
-    async def test_are_explained_as_they_were(self, hub: Hub) -> None:
+    async def test_explanations_equal_recorded_outcomes(self, hub: Hub) -> None:
         await opened(hub, RULES)
         await talk(hub)
         await send(hub, *PEOPLE)
@@ -130,7 +130,7 @@ class TestExternalSessions:
                 outcomes.append(view.outcome)
         assert outcomes == EXPECTED
 
-    async def test_texts_of_the_state_are_those_of_the_events(self, hub: Hub) -> None:
+    async def test_state_has_the_texts_of_the_events(self, hub: Hub) -> None:
         await opened(hub, RULES)
         await talk(hub)
         await send(hub, *PEOPLE)
@@ -141,7 +141,7 @@ class TestExternalSessions:
 
 class TestHostedSessions:
     @pytest.mark.slow
-    async def test_a_person_and_a_tool_are_heard(self, hub: Hub) -> None:
+    async def test_messages_and_tool_results_count(self, hub: Hub) -> None:
         """Messages and tool results of hosted agents count, and a branch begins with them."""
         ran: list[str] = []
 
@@ -184,7 +184,7 @@ class TestKinds:
         ("root", None, True), ("outside", None, True), ("branch", None, True),
         ("flow", None, False), ("child", None, False), ("flow", "ada", True),
     ])  # fmt: skip
-    def test_a_program_in_the_users_place_does_not_count(
+    def test_user_message_by_a_program_does_not_count(
         self, kind: str, by: str | None, counts: bool
     ) -> None:
         """User messages that a program or model writes, in a flow or for a subagent, do not count."""

@@ -64,7 +64,7 @@ class TestFields:
 
     @given(st.lists(choices, min_size=1, max_size=4))
     @settings(max_examples=examples(200), deadline=None)
-    def test_only_what_some_call_has(self, conditions: list[Condition]) -> None:
+    def test_only_combinations_of_actual_calls(self, conditions: list[Condition]) -> None:
         """G-10: only combinations of actual calls are considered, and no most permissive is missed."""
         nets = nets_of(conditions)
         cases, calls = Cases(nets), real(nets)
@@ -81,7 +81,7 @@ class TestFields:
     @pytest.mark.slow
     @given(st.lists(any_conditions, min_size=1, max_size=MAX_COMBINED))
     @settings(max_examples=examples(200), deadline=None)
-    def test_nothing_missed(self, conditions: list[Condition]) -> None:
+    def test_no_combination_is_missed(self, conditions: list[Condition]) -> None:
         """G-10: with other conditions, too, no call allows more than the considered combinations."""
         nets = nets_of(conditions)
         cases = Cases(nets)
@@ -95,7 +95,7 @@ class TestManyValues:
 
     @pytest.mark.variants
     @pytest.mark.parametrize("operator", ["=", "!="])
-    def test_are_told_apart(self, operator: Any) -> None:
+    def test_values_are_distinguished(self, operator: Any) -> None:
         """G-10: hundreds of values of one field are told apart."""
         nets = nets_of([Compare(("env",), operator, str(n)) for n in range(300)])
         cases = Cases(nets)

@@ -71,7 +71,7 @@ class TestEndless:
     @pytest.mark.slow
     @given(one_or_two(growing("n")))
     @settings(max_examples=examples(150), deadline=None)
-    def test_against_karp_miller(self, nets: dict[str, SkillNet]) -> None:
+    def test_equals_karp_miller_tree(self, nets: dict[str, SkillNet]) -> None:
         """G-2: a call is possible exactly if the Karp–Miller tree of the joined net has it."""
         possible = karp_miller(*joined(nets))
         assume(possible is not None)
@@ -91,7 +91,7 @@ class TestEndless:
     @pytest.mark.slow
     @given(one_or_two(growing("n", transfers=True)))
     @settings(max_examples=examples(150), deadline=None)
-    def test_against_a_plain_backward_search(self, nets: dict[str, SkillNet]) -> None:
+    def test_equals_plain_backward_search(self, nets: dict[str, SkillNet]) -> None:
         """G-2: the same with transfer arcs; ways are the shortest and work in the gate."""
         start, moves = joined(nets)
         together = Together(nets)
@@ -112,7 +112,7 @@ class TestEndless:
     @pytest.mark.slow
     @given(one_or_two(anything("n")))
     @settings(max_examples=examples(150), deadline=None)
-    def test_of_any_kind_claim_nothing_false(self, nets: dict[str, SkillNet]) -> None:
+    def test_answers_hold_for_non_monotone_nets(self, nets: dict[str, SkillNet]) -> None:
         """G-4, G-10: answers about nets that are not monotone hold in the gate."""
         try:
             together = Together(nets, effort=50_000)
@@ -134,7 +134,7 @@ class TestEndless:
                 case Unknown():
                     pass
 
-    def test_where_tokens_are_made(self) -> None:
+    def test_unobtainable_token_forbids_the_call(self) -> None:
         """G-2: a call that needs an unobtainable token is found to be forbidden, at little cost."""
         together = Together({"n": EARNING, "other": spender("earn", "spend")}, effort=20_000)
         assert together.way("never") == Never(("n",))
@@ -142,7 +142,7 @@ class TestEndless:
         assert (together.most("earn").least, together.most("earn").most) == (11, 11)
         assert Together({"n": EARNING}, effort=20_000).most("earn").unlimited
 
-    def test_two_that_shut_each_other_out(self) -> None:
+    def test_mutually_exclusive_nets_are_both_named(self) -> None:
         """G-2: growing nets that allow a call only alternately forbid it together; both are named."""
         once = define_skill_net(
             "once",
@@ -275,7 +275,7 @@ class TestMonotone:
     @pytest.mark.slow
     @given(anything("n"), st.data())
     @settings(max_examples=examples(200), deadline=None)
-    def test_more_tokens_do_all_that_fewer_do(self, net: SkillNet, data: st.DataObject) -> None:
+    def test_larger_markings_allow_at_least_as_much(self, net: SkillNet, data: st.DataObject) -> None:
         """G-2: in a monotone net, calls that are allowed from a marking are allowed from larger ones."""
         try:
             whole = Together({"n": net}).certain

@@ -14,7 +14,7 @@ class TestEffort:
     """The cost of a question is counted wherever it arises."""
 
     @pytest.mark.slow
-    def test_a_net_too_large_for_a_goal_is_left_alone(self) -> None:
+    def test_no_question_exceeds_its_effort(self) -> None:
         """No question uses more steps than its effort allows, even if it gives up."""
         growing = hostile()
         together = Together({"n": growing}, effort=30_000)
@@ -26,7 +26,7 @@ class TestEffort:
             together.most(name)
             assert before - whole.effort.left <= 60_000
 
-    def test_steps_are_paid_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_each_move_costs_at_least_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Each move of a net costs at least one, so the effort bounds the moves."""
         made = 0
         real = Machine.advance
@@ -42,7 +42,7 @@ class TestEffort:
         assert any(isinstance(answer, Unknown) for answer in answers)
         assert made <= 30_000 * len(answers)
 
-    def test_within_takes_no_more_than_its_part(self) -> None:
+    def test_overdraft_of_a_part_is_not_charged(self) -> None:
         """The cost of a part is taken from the whole, but its overdraft is not."""
         effort = Effort(100)
         with effort.within(30):

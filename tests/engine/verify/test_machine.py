@@ -21,7 +21,7 @@ class TestMachine:
     @given(anything("n"))
     @settings(max_examples=examples(200), deadline=None)
     @example(define_skill_net("n", places=PLACES, transitions=[], initial_marking={"p": 1}))
-    def test_comes_to_rest_as_the_net(self, net: SkillNet) -> None:
+    def test_structural_transitions_fire_as_in_the_net(self, net: SkillNet) -> None:
         """G-4, G-61: structural transitions fire in the same rounds, with the same end or none."""
         machine = Machine(net, net.initial_marking)
         rested = machine.settle([net.initial_marking[p] for p in machine.places], Effort())
@@ -38,7 +38,7 @@ class TestMachine:
         st.lists(st.tuples(*[st.lists(st.sampled_from(PLACES), max_size=3)] * 2), max_size=4), st.data()
     )
     @settings(max_examples=examples(300), deadline=None)
-    def test_resolves_conflicts_as_the_net(
+    def test_conflicts_are_resolved_as_in_the_net(
         self, arcs: list[tuple[list[str], list[str]]], data: st.DataObject
     ) -> None:
         """G-4, G-61: the same holds if many structural transitions compete."""

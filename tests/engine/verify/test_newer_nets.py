@@ -36,7 +36,7 @@ def numbers_of(calls: list[Call], name: str) -> set[int]:
     return {number for number, call in enumerate(calls) if name in call.names}
 
 
-def agree(nets: dict[str, SkillNet], *, exactly: bool) -> None:
+def check_answers(nets: dict[str, SkillNet], *, exactly: bool) -> None:
     """Check that every answer about every name agrees with exploring all states."""
     calls = calls_of(nets)
     found = explored(nets, calls)
@@ -77,33 +77,33 @@ class TestAgainstAllStates:
     @settings(max_examples=examples(150), deadline=None)
     def test_time_and_chains(self, nets: dict[str, SkillNet]) -> None:
         """G-10: with timed and partial transitions, ways are the shortest and `Never` is true."""
-        agree(nets, exactly=True)
+        check_answers(nets, exactly=True)
 
     @pytest.mark.slow
     @given(by_hand(PLAIN))
     @settings(max_examples=examples(150), deadline=None)
     def test_conditions_of_any_nets(self, nets: dict[str, SkillNet]) -> None:
         """G-10: with conditions, calls inside and outside of them are all considered."""
-        agree(nets, exactly=True)
+        check_answers(nets, exactly=True)
 
     @pytest.mark.slow
     @given(sets(PLAIN))
     @settings(max_examples=examples(150), deadline=None)
     def test_rules(self, nets: dict[str, SkillNet]) -> None:
         """G-10: the same for the nets of rules, for which fewer combinations are considered."""
-        agree(nets, exactly=True)
+        check_answers(nets, exactly=True)
 
     @pytest.mark.slow
     @given(st.one_of(sets(JOINED, most=6), by_hand(JOINED)))
     @settings(max_examples=examples(150), deadline=None)
-    def test_what_is_never_possible_is_never_possible(self, nets: dict[str, SkillNet]) -> None:
+    def test_never_and_bounds_are_true(self, nets: dict[str, SkillNet]) -> None:
         """G-10: for any relation between the conditions, no `Never` and no bound is false."""
-        agree(nets, exactly=False)
+        check_answers(nets, exactly=False)
 
     @pytest.mark.slow
     @given(sets(PLAIN))
     @settings(max_examples=examples(150), deadline=None)
-    def test_from_inside(self, nets: dict[str, SkillNet]) -> None:
+    def test_way_inside_a_condition(self, nets: dict[str, SkillNet]) -> None:
         """G-10: a way to a call for which a rule's condition holds is found exactly if there is one."""
         calls = calls_of(nets)
         found = explored(nets, calls)
@@ -151,7 +151,7 @@ class TestWithoutEnd:
     @pytest.mark.slow
     @given(st.lists(endless(), min_size=1, max_size=2).map(keyed))
     @settings(max_examples=examples(100), deadline=None)
-    def test_what_is_never_possible_is_never_possible(self, nets: dict[str, SkillNet]) -> None:
+    def test_no_possible_call_is_reported_impossible(self, nets: dict[str, SkillNet]) -> None:
         """G-2: no call that is possible within some hundred states is reported as impossible."""
         calls = calls_of(nets)
         found = explored(nets, calls, limit=150)
@@ -169,7 +169,7 @@ class TestWithoutEnd:
                 case Unknown():
                     pass
 
-    def test_a_chain_far_off(self) -> None:
+    def test_distant_approval_chain_is_found(self) -> None:
         """G-2: a distant chain of approvals in an endless net is found."""
         net = define_skill_net(
             "n",
@@ -192,7 +192,7 @@ class TestReachable:
 
     @given(hand_built("n", ()))
     @settings(max_examples=examples(150), deadline=None)
-    def test_as_spelled_out(self, net: SkillNet) -> None:
+    def test_equals_plain_exploration(self, net: SkillNet) -> None:
         """G-56: the states are exactly those that single transitions and complete chains lead to."""
         chained = {name for t in net.transitions if t.partial for name in t.tools}
         alone = [t for t in net.transitions if not t.tools or {*t.tools} - chained]
@@ -212,7 +212,7 @@ class TestReachable:
         assert claimed.count == len(found)
         assert all(marking in found for marking in claimed.states)
 
-    def test_limits_in_time_are_counted(self) -> None:
+    def test_sliding_limit_states_are_counted_at_once(self) -> None:
         """G-56: the states of a sliding limit of a million are counted at once."""
         net = compiled(LimitRule("a", 1_000_000, "1h", window=3600))
         reached = reachable(net, keep=3)
@@ -223,7 +223,7 @@ class TestReachable:
         assert reachable(walked).count == reachable(small).count == 5
         assert reachable(walked).states == reachable(small).states
 
-    def test_people_are_counted_in_one_piece(self) -> None:
+    def test_approval_by_many_has_two_states(self) -> None:
         """G-56: an approval by ten people has two states, like an approval by one."""
         reached = reachable(compiled(ApprovalRule("a", people=10)))
         assert (reached.count, reached.complete) == (2, True)
@@ -235,7 +235,7 @@ class TestSeveralNames:
     @pytest.mark.slow
     @given(sets(PLAIN, most=5))
     @settings(max_examples=examples(150), deadline=None)
-    def test_nothing_false_is_claimed(self, nets: dict[str, SkillNet]) -> None:
+    def test_no_answer_is_wrong(self, nets: dict[str, SkillNet]) -> None:
         """G-50: for any names of a call, inside or outside of conditions, no answer is wrong."""
         gated = [n for n in TOOLS if any(n in t.tools for net in nets.values() for t in net.transitions)]
         known = [n for n in gated if n != "c"]

@@ -104,7 +104,7 @@ class TestStates:
             *(f"limit a to {n} per b" for n in (1, 2, 7)),
         ],
     )
-    def test_are_those_of_the_firing_graph(self, rule: str) -> None:
+    def test_equal_a_plain_search_in_order(self, rule: str) -> None:
         """Count and order of the states equal those of a plain search."""
         (net,) = compile_rules(rule)
         expected = walk(net)
@@ -113,7 +113,7 @@ class TestStates:
         assert (found.count, found.complete) == (len(expected), True)
 
     @pytest.mark.parametrize("scope", ["session", "b"])
-    def test_of_a_large_budget_are_computed(self, scope: str) -> None:
+    def test_large_budget_is_counted_without_search(self, scope: str) -> None:
         """G-56: a million and two states are counted, but only the requested ones are made."""
         (net,) = compile_rules(f"limit a to 1000000 per {scope}")
         found = reachable(net, limit=10, keep=3)
@@ -157,7 +157,7 @@ class TestStates:
             },
         ],
     )
-    def test_of_almost_a_budget_are_searched(self, changes: dict[str, object]) -> None:
+    def test_similar_nets_are_not_counted_as_a_limit(self, changes: dict[str, object]) -> None:
         """Nets that only resemble a limit are not counted as one."""
         net = budget_net(**changes)
         expected = walk(net)
@@ -171,14 +171,14 @@ class TestStates:
     @example(net_of(dict.fromkeys(PLACES, 0)), 1, 1)
     @example(net_of({"p": 0, "q": 0}, Transition("make", (), ("p",))), 30, 30)
     @example(net_of({"p": 1}, Transition("double", ("p",), ("p", "p"))), 60, 70)
-    def test_of_any_net(self, net: SkillNet, limit: int, keep: int) -> None:
+    def test_any_net_equals_the_plain_search(self, net: SkillNet, limit: int, keep: int) -> None:
         """For any net and any limit the search equals the plain one."""
         found, complete = plain_search(net, limit)
         assert reachable(net, limit=limit, keep=keep) == Reachability(
             len(found), complete, tuple(found[:keep])
         )
 
-    def test_of_independent_counters(self) -> None:
+    def test_independent_counters_give_all_combinations(self) -> None:
         """All combinations are found, and in the last one every place is empty."""
         net = counters(4, 5)
         found = reachable(net, keep=2_000)
@@ -188,7 +188,7 @@ class TestStates:
 
     @pytest.mark.parametrize("tokens", [*range(10), 2**30 - 1, 2**30, 10**6, 10**40])
     @pytest.mark.parametrize("more", [-1, 0, 1])
-    def test_where_a_transfer_makes_just_enough(self, tokens: int, more: int) -> None:
+    def test_transfer_enables_with_exactly_enough_tokens(self, tokens: int, more: int) -> None:
         """A transfer enables a transition exactly when it brings enough tokens."""
         gather = Transition("gather", (), (), ("gather",), transfers=(("left", "here"),))
         use = Transition("use", ("here",) * 5, ("used",), ("use",))
@@ -197,13 +197,13 @@ class TestStates:
         assert reachable(net, limit=20) == Reachability(len(found), complete, tuple(found))
 
     @pytest.mark.parametrize("tokens", range(20))
-    def test_where_a_weight_is_around_what_is_there(self, tokens: int) -> None:
+    def test_weight_enables_with_exactly_enough_tokens(self, tokens: int) -> None:
         """A transition that needs many tokens is enabled with exactly that many, not with one less."""
         for need in range(1, 20):
             use = Transition("use", ("p",) * need, (), ("use",))
             assert reachable(net_of({"o": 3, "p": tokens, "q": 3}, use)).count == 1 + tokens // need
 
-    def test_of_less_than_no_tokens_are_refused(self) -> None:
+    def test_negative_initial_marking_is_refused(self) -> None:
         """A net with a negative initial marking is refused."""
         net = SkillNet("indebted", ("p",), (), {"p": -1})
         with pytest.raises(NetError, match="net 'indebted': place 'p' starts with -1"):
@@ -211,7 +211,7 @@ class TestStates:
 
 
 class TestLimit:
-    def test_ends_an_endless_search(self) -> None:
+    def test_endless_net_is_incomplete(self) -> None:
         """The result for an endless net is marked as incomplete."""
         grow = Transition("grow", ("p",), ("p", "q"))
         net = define_skill_net(
@@ -221,14 +221,14 @@ class TestLimit:
         assert (found.count, found.complete) == (50, False)
         assert found.states == ({"p": 1, "q": 0}, {"p": 1, "q": 1})
 
-    def test_equal_to_the_states_is_enough(self) -> None:
+    def test_limit_equal_to_the_states_is_complete(self) -> None:
         """A net with as many states as the limit is complete."""
         (net,) = compile_rules("require a before b")
         assert reachable(net, limit=3) == reachable(net)
         assert not reachable(net, limit=2).complete
 
     @given(nets())
-    def test_of_exactly_the_states_is_complete(self, net: SkillNet) -> None:
+    def test_one_less_is_incomplete_one_more_changes_nothing(self, net: SkillNet) -> None:
         """A limit of one state less gives an incomplete result, one of a state more the same result."""
         whole = reachable(net, limit=40)
         assume(whole.complete)
@@ -237,7 +237,7 @@ class TestLimit:
             less = whole.count - 1
             assert reachable(net, limit=less) == Reachability(less, False, whole.states[:less])
 
-    def test_keeping_none_still_counts(self) -> None:
+    def test_states_are_counted_without_being_kept(self) -> None:
         """The states can be counted without being kept."""
         (net,) = compile_rules("require a before b")
         assert reachable(net, keep=0).count == 3
@@ -248,7 +248,7 @@ class TestStateCounts:
     @pytest.mark.slow
     @given(several=st.lists(nets(), min_size=1, max_size=6))
     @settings(max_examples=examples(300, usual=10), deadline=None)
-    def test_are_those_of_each_net_alone(self, several: list[SkillNet]) -> None:
+    def test_counts_do_not_depend_on_earlier_nets(self, several: list[SkillNet]) -> None:
         """Counts do not depend on nets counted before, even if places and names are the same."""
         counts = StateCounts()
         for net in [*several, *several]:
@@ -264,7 +264,7 @@ class TestStateCounts:
             ("block a", "require human-approval before a"),
         ],
     )
-    def test_tell_nets_apart_that_are_nearly_alike(self, one: str, other: str) -> None:
+    def test_similar_nets_are_distinguished(self, one: str, other: str) -> None:
         """Different budgets, one tool in two places and partial transitions are told apart."""
         found = compile_rules([one, other, one]).verification
         alone = [reachable(net).count for net in compile_rules([one, other, one])]

@@ -58,7 +58,7 @@ def rule(draw: st.DrawFn) -> str:
     }[kind]
 
 
-def asks(line: str, name: str, made: list[str]) -> bool:
+def requires_approval(line: str, name: str, made: list[str]) -> bool:
     """Return whether the line requires approval for a call of `name` after these calls."""
     causes = line.removesuffix(f"require human-approval before {name}")
     if causes == line:
@@ -95,7 +95,9 @@ class TestAgainstTheProduct:
                 assert len(answer.calls) == brute.fewest.get(number)
                 assert answer.calls[-1].names == (name,)
                 made = [step.names[0] for step in answer.calls]
-                assert answer.calls[-1].approval == any(asks(line, name, made[:-1]) for line in lines)
+                assert answer.calls[-1].approval == any(
+                    requires_approval(line, name, made[:-1]) for line in lines
+                )
             else:
                 assert isinstance(answer, Never)
                 assert number not in brute.fewest
@@ -169,7 +171,7 @@ class TestCallsBesideOthers:
             ("require x since c before b\nlimit x to 1 per session\nlimit c to 1 per b", "c"),
         ],
     )
-    async def test_count(self, rules: str, name: str) -> None:
+    async def test_bound_includes_overlapping_calls(self, rules: str, name: str) -> None:
         world = World(rules)
         await world.call("x")
         running = [await world.begin("b"), await world.begin("b")]
@@ -183,7 +185,7 @@ class TestCallsBesideOthers:
         assert made >= 2
         assert most.unlimited or most.most is None or most.most >= made
 
-    def test_change_nothing_where_none_can_be_made(self) -> None:
+    def test_answers_are_unchanged_if_no_call_can_overlap(self) -> None:
         nets = compile_rules("block b after a\nrequire a before b\nrequire b before c").registry
         assert isinstance(Together(nets).way("c"), Never)
         nets = compile_rules("block b after c\nrequire b before d\nlimit d to 3 per session").registry
@@ -195,7 +197,7 @@ class TestLarge:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("seed", [1, 3, 6, 9])
-    async def test_ways_work(self, seed: int) -> None:
+    async def test_gate_allows_every_way_found(self, seed: int) -> None:
         """The real gate allows every way found, and the nets of a `Never` alone forbid the call."""
         nets = dense(random.Random(seed))
         together = Together(nets)
@@ -215,7 +217,7 @@ class TestLarge:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("effort", [0, 500, 5_000])
-    def test_giving_up_is_unknown(self, effort: int) -> None:
+    def test_too_little_effort_gives_unknown(self, effort: int) -> None:
         """With too little effort an answer is the same or unknown, but never different."""
         nets = dense(random.Random(9))
         full, hurried = Together(nets), Together(nets, effort=effort)
@@ -233,7 +235,7 @@ class TestLarge:
                     pytest.fail(f"{name}: {full_answer} became {other}")
         assert hasty or effort
 
-    def test_a_net_without_end(self) -> None:
+    def test_endless_net_has_reachable_and_forbidden_calls(self) -> None:
         """G-2: in a net that makes tokens forever, reachable calls and forbidden calls are both found."""
         net = define_skill_net(
             "n",

@@ -31,7 +31,7 @@ def together(*nets: SkillNet) -> Together:
     return Together({f"n{number}": net for number, net in enumerate(nets)})
 
 
-def standing(net: SkillNet, **tokens: int) -> Together:
+def net_with_tokens(net: SkillNet, **tokens: int) -> Together:
     """Return one net with these tokens."""
     return Together({"n0": net}, markings={"n0": {**dict.fromkeys(net.places, 0), **tokens}})
 
@@ -39,23 +39,23 @@ def standing(net: SkillNet, **tokens: int) -> Together:
 class TestTime:
     """Waiting is a step of a way, and nothing is used up permanently."""
 
-    def test_a_used_up_limit_comes_back(self) -> None:
+    def test_used_limit_returns_with_time(self) -> None:
         """G-10: the way to a call beyond a sliding limit is to wait."""
         net = compiled(LimitRule("deploy", 3, "1h", window=HOUR))
-        answer = standing(net, ready=1, spent=3).way("deploy")
+        answer = net_with_tokens(net, ready=1, spent=3).way("deploy")
         assert str(answer) == "wait 1h → deploy"
         assert isinstance(answer, Way)
         assert answer.shortest
         assert answer.calls[0] == PlannedCall(("wait 1h",), seconds=HOUR)
 
-    def test_no_total_is_claimed(self) -> None:
+    def test_sliding_limit_has_no_total(self) -> None:
         """G-56: a sliding limit has a pace and no total."""
         most = together(compiled(LimitRule("a", 1_000, "1h", window=HOUR))).most("a")
         assert most.unlimited
         assert most.paces == (Pace(1_000, HOUR),)
         assert str(most.paces[0]) == "1,000 per 1h"
 
-    def test_a_limit_beside_it_still_bounds(self) -> None:
+    def test_session_limit_still_bounds_the_total(self) -> None:
         """G-56: with a limit per session the total is that limit's, and the pace is kept as well."""
         both = together(
             compiled(LimitRule("a", 2, "1h", window=HOUR)), compiled(LimitRule("a", 5, "session"))
@@ -66,13 +66,13 @@ class TestTime:
         assert both.calls_bound("a", without="n0") == 5
         assert both.calls_bound("a", without="n1") == float("inf")
 
-    def test_a_pace_is_of_every_call(self) -> None:
+    def test_conditional_sliding_limit_gives_no_pace(self) -> None:
         """G-56: a sliding limit with a condition gives no pace, because other calls are not limited."""
         most = together(compiled(LimitRule("a", 2, "1h", window=HOUR, when=PROD))).most("a")
         assert most.unlimited
         assert most.paces == ()
 
-    def test_nets_wait_at_the_same_time(self) -> None:
+    def test_two_used_limits_need_one_wait(self) -> None:
         """G-10: two used-up limits need one wait, as long as the longer one."""
         nets = {
             "short": compiled(LimitRule("a", 1, "90s", window=90)),
@@ -82,7 +82,7 @@ class TestTime:
         answer = Together(nets, markings=dict.fromkeys(nets, spent)).way("a")
         assert str(answer) == "wait 36h → a"
 
-    def test_one_after_the_other(self) -> None:
+    def test_consecutive_waits_are_added(self) -> None:
         """G-10: the wait for a token that ages twice is the sum; several tokens age at the same time."""
         net = define_skill_net(
             "n",
@@ -96,7 +96,7 @@ class TestTime:
         )
         assert str(together(net).way("a")) == "wait 90m → a"
 
-    def test_waiting_stands_together(self) -> None:
+    def test_independent_waits_are_merged(self) -> None:
         """G-10: a wait that no other call depends on is merged with an earlier one."""
         nets = {
             "a": compiled(LimitRule("a", 1, "1h", window=HOUR)),
@@ -111,16 +111,16 @@ class TestTime:
         assert [c.names[0] for c in answer.calls if c.seconds is None] == ["a", "b"]
 
     @pytest.mark.parametrize(("seconds", "words"), [(45, "45s"), (0.5, "0.5s"), (172_800, "2d")])
-    def test_times_in_words(self, seconds: float, words: str) -> None:
+    def test_time_is_in_its_largest_whole_unit(self, seconds: float, words: str) -> None:
         """G-10: a time is given in the largest unit of which it is a whole number."""
         net = compiled(LimitRule("a", 1, words, window=seconds))
-        assert str(standing(net, ready=1, spent=1).way("a")) == f"wait {words} → a"
+        assert str(net_with_tokens(net, ready=1, spent=1).way("a")) == f"wait {words} → a"
 
 
 class TestPeople:
     """An approval by several people is shown as such and never makes a call impossible."""
 
-    def test_how_many_approve(self) -> None:
+    def test_way_shows_number_of_approvers(self) -> None:
         """G-13: the way shows how many people must approve, also beside an approval by fewer."""
         two = compiled(ApprovalRule("deploy", people=2))
         three = compiled(ApprovalRule("deploy", people=3))
@@ -136,7 +136,7 @@ class TestPeople:
         assert str(together(single).way("deploy")) == "deploy (approval)"
         assert together(two, three).most("deploy").unlimited
 
-    def test_approval_in_a_net_that_moves(self) -> None:
+    def test_approvals_in_an_unlocking_net_are_counted(self) -> None:
         """G-13: approvals are counted even if the same net also unlocks the call."""
         net = define_skill_net(
             "n",
@@ -179,7 +179,7 @@ class TestConditions:
         assert nets.way("rm") == Never(("n0", "n1"))
         assert nets.most("rm").most == 0
 
-    def test_opposite_wholes(self) -> None:
+    def test_negated_conjunctions_are_opposites(self) -> None:
         """G-10: `not (x and y)` is the opposite of `y and x`, and so is `not x or not y`."""
         other: Condition = Compare(("n",), "<", 3)
         for opposite in (
@@ -192,7 +192,7 @@ class TestConditions:
             )
             assert nets.way("rm") == Never(("n0", "n1"))
 
-    def test_true_is_not_one(self) -> None:
+    def test_true_and_one_are_not_opposites(self) -> None:
         """G-10: `= true` and `!= 1` are not opposites, although they are equal in Python."""
         nets = together(
             compiled(BlockRule("rm", when=Compare(("x",), "=", True))),
@@ -219,7 +219,7 @@ class TestConditions:
         assert not together(inside, unconditional).redundant("n1", Effort(100_000))
         assert not together(inside, elsewhere).redundant("n0", Effort(100_000))
 
-    def test_bounds_from_inside(self) -> None:
+    def test_conditional_limit_bounds_only_its_calls(self) -> None:
         """G-56: a conditional limit is bounded by the limits for its calls, and bounds no others."""
         nets = together(
             compiled(LimitRule("a", 9, "session", when=PROD)),
@@ -230,7 +230,7 @@ class TestConditions:
         assert nets.calls_bound("a", without="n2") == float("inf")
         assert (nets.most("a").least, nets.most("a").most) == (30, 30)
 
-    def test_more_combinations_than_are_tried(self) -> None:
+    def test_untried_combinations_are_not_reported_impossible(self) -> None:
         """G-10: with more opposite conditions than are combined, nothing is reported as impossible."""
         each = [Compare((name,), "=", 1) for name in "abcdef"]
         both = [BlockRule("rm", when=c) for one in each for c in (one, Not(one))]
@@ -248,7 +248,7 @@ class TestConditions:
         assert isinstance(nets.way("deploy"), Way)
         assert nets.way_within("n7") == Unknown()
 
-    def test_the_call_at_hand(self) -> None:
+    def test_given_call_has_known_conditions(self) -> None:
         """G-10: for the call in question it is known which conditions it is outside of."""
         nets = {
             "order": compiled(SequenceRule("test", "deploy", when=PROD)),
@@ -262,7 +262,7 @@ class TestConditions:
         assert way == ["test (2 people approve) → deploy", "deploy"]
         assert Together(nets, extra=[outside]).way_to_extra() == Never(("block",))
 
-    def test_names_from_maps(self) -> None:
+    def test_condition_on_mapped_name_applies(self) -> None:
         """G-50: a condition on a mapped name applies to the call that carries the name."""
         nets = {"block": compiled(BlockRule("push", when=PROD)), "all": compiled(BlockRule("rm"))}
         words = Vocabulary({"push": ("bash",), "rm": ("bash",)})

@@ -71,7 +71,7 @@ async def listening(endpoint: Endpoint) -> AsyncGenerator[int, None]:
         await runner.cleanup()
 
 
-async def told(server: AapServer) -> None:
+async def wait_for_notification(server: AapServer) -> None:
     """Wait until the record contains the delivery of the notification."""
 
     async def found() -> bool:
@@ -82,7 +82,7 @@ async def told(server: AapServer) -> None:
 
 class TestNotifications:
     @pytest.mark.slow
-    async def test_wakes_a_run(self, tmp_path: Path) -> None:
+    async def test_ended_request_is_notified_once(self, tmp_path: Path) -> None:
         """The receiver answers the challenge, gets one notification and reads the request."""
         endpoint = Endpoint()
         async with (
@@ -92,7 +92,7 @@ class TestNotifications:
             endpoint.receiver.client = server.client()
             await server.client().create(submission(context=CONTEXT), "k")
             await server.decide(approved=True)
-            await told(server)
+            await wait_for_notification(server)
 
             async def woken() -> bool:
                 return bool(endpoint.woken)
@@ -102,7 +102,7 @@ class TestNotifications:
             assert len(endpoint.messages) == 2
 
     @pytest.mark.slow
-    async def test_tries_again(self, tmp_path: Path) -> None:
+    async def test_failed_notification_is_sent_again(self, tmp_path: Path) -> None:
         """A failed notification is sent again with the same id and body."""
         endpoint = Endpoint([500, 302, 503])
         async with (
@@ -111,13 +111,13 @@ class TestNotifications:
         ):
             endpoint.receiver.client = server.client()
             await server.client().create(submission("rm", context=CONTEXT), "k")
-            await told(server)
+            await wait_for_notification(server)
             sent = [each for each in endpoint.messages if b"request.resolved" in each[1]]
             assert len(sent) == 4
             assert len({body for _, body in sent}) == 1
             assert len({headers["webhook-id"] for headers, _ in sent}) == 1
 
-    async def test_forgets_what_was_delivered(self, tmp_path: Path) -> None:
+    async def test_delivered_notification_is_forgotten(self, tmp_path: Path) -> None:
         """A delivered notification leaves memory, and a later change of the request sends none."""
         endpoint = Endpoint()
         async with (
@@ -127,7 +127,7 @@ class TestNotifications:
             endpoint.receiver.client = server.client()
             request = await server.client().create(submission(context=CONTEXT), "k")
             await server.decide(approved=True)
-            await told(server)
+            await wait_for_notification(server)
 
             async def forgotten() -> bool:
                 return not server.provider._webhooks._under_way
@@ -138,7 +138,7 @@ class TestNotifications:
             assert len([each for _, each in endpoint.messages if b"request.resolved" in each]) == 1
 
     @pytest.mark.slow
-    async def test_after_a_restart(self, tmp_path: Path) -> None:
+    async def test_next_server_delivers_undelivered_notification(self, tmp_path: Path) -> None:
         """The next server delivers a notification that the previous one could not deliver."""
         endpoint = Endpoint([500] * 1000)
         async with (
@@ -159,7 +159,7 @@ class TestNotifications:
             assert await until(delivered)
 
     @pytest.mark.slow
-    async def test_one_that_was_not_expected(self, tmp_path: Path) -> None:
+    async def test_receiver_without_the_secret_gets_none(self, tmp_path: Path) -> None:
         """A receiver that does not know the secret gets challenges, but no notification."""
         endpoint = Endpoint()
         async with (
@@ -174,7 +174,7 @@ class TestNotifications:
             assert await until(asked)
             assert all(b"webhook.verification" in body for _, body in endpoint.messages)
 
-    async def test_other_agents(self, tmp_path: Path) -> None:
+    async def test_agent_without_receiver_sends_none(self, tmp_path: Path) -> None:
         """A request of an agent without a receiver is decided as usual and sends no notification."""
         endpoint = Endpoint()
         async with (
@@ -200,7 +200,7 @@ class TestSettings:
             ("registration", "bot"),
         ],
     )
-    def test_faulty(self, field: str, value: str) -> None:
+    def test_invalid_settings_are_refused(self, field: str, value: str) -> None:
         """A URL without TLS or with credentials, a short key and an id that is no UUID are refused."""
         fields = {"url": "https://r.example/e", "secret": new_secret(), "registration": str(uuid4())}
         WebhookReceiver.model_validate(fields)
@@ -227,6 +227,6 @@ class TestAskedPause:
             (503, "9" * 500, 3600.0),
         ],
     )
-    def test_is_an_hour_at_most(self, status: int, header: str, seconds: float) -> None:
+    def test_retry_delay_is_at_most_an_hour(self, status: int, header: str, seconds: float) -> None:
         """A receiver cannot delay the next attempt by more than an hour."""
         assert asked_pause(status, header) == seconds

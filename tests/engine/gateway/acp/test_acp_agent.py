@@ -29,7 +29,7 @@ from .acp_world import World, asks, call, is_running
 
 class TestSession:
     @pytest.mark.slow
-    async def test_is_of_the_agent_that_answers(self, world: World) -> None:
+    async def test_has_agent_name_directory_and_operator(self, world: World) -> None:
         """The record contains the agent's name without its scope, its directory and its operator."""
         await world.start()
         [opened] = await world.events(SessionOpened)
@@ -39,7 +39,7 @@ class TestSession:
         assert world.hub.steers(world.session)
 
     @pytest.mark.slow
-    async def test_says_what_was_said_to_it_and_by_it(self, world: World) -> None:
+    async def test_transcript_has_message_and_reply(self, world: World) -> None:
         """The transcript contains the operator's message and the agent's reply as one text."""
         await world.start()
         await world.hub.send(world.session, "hello", by="mia")
@@ -69,7 +69,7 @@ class TestSession:
         assert recorded == ["one two three"]
         assert streamed.startswith("one two ")
 
-    async def test_of_a_plan_shows_each_state_once(self, world: World) -> None:
+    async def test_transcript_shows_each_plan_state_once(self, world: World) -> None:
         """The transcript shows a plan once; an unchanged plan is not shown again."""
         await world.start()
         plan = {
@@ -84,7 +84,7 @@ class TestSession:
             "Plan:\n[x] test\n[ ] ship"
         ]
 
-    async def test_that_stops_early_says_why(self, world: World) -> None:
+    async def test_state_has_the_agents_refusal(self, world: World) -> None:
         """The session's state contains the agent's refusal after the end of the turn."""
         await world.start()
         state = await world.turn(["stop", "refusal"])
@@ -105,7 +105,7 @@ class TestSteering:
         assert (await world.state()).queued == []
         await world.check_fold()
 
-    async def test_later_waits_for_the_end_of_the_turn(self, world: World) -> None:
+    async def test_queued_message_waits_for_end_of_turn(self, world: World) -> None:
         """A queued message does not interrupt the turn."""
         await world.start()
         await world.tell(["ask", call("c1", "fetch")])
@@ -117,7 +117,7 @@ class TestSteering:
         assert world.done("prompted")[1:] == [["then this"], ["then that"]]
         assert world.done("chosen") == ["yes"]
 
-    async def test_withdraws_what_is_being_asked(self, world: World) -> None:
+    async def test_request_of_interrupted_turn_is_withdrawn(self, world: World) -> None:
         """The request of an interrupted turn leaves the queue, and the agent gets "cancelled"."""
         await world.start()
         await world.tell(["ask", call("c1", "fetch")])
@@ -128,7 +128,7 @@ class TestSteering:
         assert len(await world.events(ApprovalWithdrawn)) == 1
         await world.check_fold()
 
-    async def test_an_abort_ends_the_turn_and_hands_back_what_waits(self, world: World) -> None:
+    async def test_abort_ends_turn_and_withdraws_queued_messages(self, world: World) -> None:
         """An aborted agent gets no further prompt, and queued messages are withdrawn."""
         await world.start()
         await world.tell(["until_cancelled"])
@@ -144,7 +144,7 @@ class TestSteering:
 
 class TestEnd:
     @pytest.mark.slow
-    async def test_in_the_middle_of_a_turn_fails_the_session(self, world: World) -> None:
+    async def test_agent_exit_during_a_turn_fails_the_session(self, world: World) -> None:
         """The session fails with the agent's exit and its last output, and its requests are withdrawn."""
         await world.start(real=True)
         await world.tell(["pid"], ["complain", "out of memory"], ["ask_twice", call("c1", "fetch")])
@@ -161,7 +161,7 @@ class TestEnd:
         await world.check_fold()
 
     @pytest.mark.slow
-    async def test_between_turns_fails_the_session(self, world: World) -> None:
+    async def test_agent_exit_between_turns_fails_the_session(self, world: World) -> None:
         """A session whose agent ends between turns is shown as failed, not as idle."""
         agent = await world.start(real=True)
         await world.turn(["say", "hello"])
@@ -171,7 +171,7 @@ class TestEnd:
         assert (await world.state()).status == "failed"
 
     @pytest.mark.slow
-    async def test_of_the_session_ends_all_it_started(self, world: World) -> None:
+    async def test_closing_session_ends_agent_and_children(self, world: World) -> None:
         """Closing the session ends the agent and its children, including one with its own session id."""
         await world.start(real=True)
         await world.turn(["pid"], ["start_child"], ["start_child", "session"])
@@ -181,7 +181,7 @@ class TestEnd:
             await world.until(lambda pid=pid: not is_running(pid))
 
     @pytest.mark.slow
-    async def test_of_the_agent_ends_all_it_started(self, world: World) -> None:
+    async def test_agent_exit_ends_its_children(self, world: World) -> None:
         """A child of an agent that ended does not run on, and does not keep the session open."""
         await world.start(real=True)
         await world.turn(["start_child", "session"])
@@ -192,7 +192,7 @@ class TestEnd:
         await world.until(lambda: not is_running(child))
 
     @pytest.mark.slow
-    async def test_waits_for_nobody_who_holds_its_pipes(
+    async def test_daemon_holding_pipes_does_not_keep_session_open(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A daemon that no supervisor can end does not keep the session or the hub open."""
@@ -215,7 +215,7 @@ class TestEnd:
     @pytest.mark.parametrize(
         "signals", [[["inner", 9]], [["outer", 19]], [["inner", 9], ["outer", 9]]], ids=str
     )
-    async def test_of_a_supervisor_ends_the_agent(self, world: World, signals: list) -> None:
+    async def test_killed_supervisor_ends_the_agent(self, world: World, signals: list) -> None:
         """An agent that kills or stops one or both of its supervisors is ended with its children."""
         await world.start(real=True)
         await world.turn(["pid"], ["start_child", "session"])
@@ -232,7 +232,7 @@ class TestEnd:
                     os.kill(pid, 9)
 
     @pytest.mark.slow
-    async def test_of_the_hub_ends_a_turn(self, world: World) -> None:
+    async def test_closing_hub_during_a_turn_ends_the_agent(self, world: World) -> None:
         """Closing the hub during a turn ends the agent, and the record shows the session as closed."""
         agent = await world.start(real=True)
         await world.tell(["until_cancelled"])
@@ -252,7 +252,7 @@ class TestEnd:
 
 
 class TestStart:
-    async def test_of_no_program_says_so(self, world: World) -> None:
+    async def test_missing_command_is_named(self, world: World) -> None:
         """The error names a command that does not exist."""
         agent = AcpAgent(world.hub, ["no-such-agent-here"], world.directory)
         with pytest.raises(AcpError, match="'no-such-agent-here' cannot be run"):
@@ -267,7 +267,7 @@ class TestStart:
             ("locked", "requires a login"),
         ],
     )
-    async def test_that_fails_says_why(self, world: World, how: str, says: str) -> None:
+    async def test_failed_start_reports_the_reason(self, world: World, how: str, says: str) -> None:
         """An agent that cannot start reports the reason, and no session is opened."""
         with pytest.raises(AcpError, match=says):
             await world.start(how)
@@ -288,7 +288,7 @@ FRAMES = [
 
 
 class TestMisbehaving:
-    async def test_frames_are_passed_over(self, world: World) -> None:
+    async def test_invalid_frames_are_skipped(self, world: World) -> None:
         """Lines that are not messages are skipped, and the session still judges the next call."""
         await world.start()
         for number, frame in enumerate(FRAMES, 1):
@@ -298,7 +298,7 @@ class TestMisbehaving:
         assert any("something unreadable: hello, I am a log line" in note for note in await world.notes())
 
     @pytest.mark.parametrize("params", [{}, {"sessionId": "s1"}, {**asks(call("c1")), "sessionId": "s2"}])
-    async def test_requests_are_no_permissions(self, world: World, params: dict) -> None:
+    async def test_unreadable_or_foreign_request_gets_an_error(self, world: World, params: dict) -> None:
         """A request that is unreadable or belongs to another session gets an error."""
         await world.start()
         await world.turn(["request", "session/request_permission", params])
@@ -308,7 +308,7 @@ class TestMisbehaving:
     @pytest.mark.parametrize(
         "method", ["fs/read_text_file", "fs/write_text_file", "terminal/create", "_x/y"]
     )
-    async def test_nothing_is_done_for_an_agent(self, world: World, method: str) -> None:
+    async def test_file_and_terminal_requests_are_rejected(self, world: World, method: str) -> None:
         """Requests for files and terminals are rejected, and nothing is written."""
         target = world.directory / "written.txt"
         await world.start()
@@ -317,7 +317,7 @@ class TestMisbehaving:
         assert world.done("error") == ["Method not found"]
         assert not target.exists()
 
-    async def test_what_is_no_json_input_is_refused(self, world: World) -> None:
+    async def test_nan_input_is_refused(self, world: World) -> None:
         """A call whose input contains NaN, which is no JSON number, is not judged."""
         await world.start()
         raw = json.dumps(
@@ -332,7 +332,7 @@ class TestMisbehaving:
         assert await world.events(CallDecided) == []
 
     @pytest.mark.slow
-    async def test_complaints_are_kept_aside(self, world: World) -> None:
+    async def test_stderr_goes_to_the_log(self, world: World) -> None:
         """Standard error goes to the log and not to the transcript."""
         await world.start()
         state = await world.turn(["complain", "debug: token=abc"], ["say", "done"])

@@ -32,7 +32,7 @@ def diff(path: str, old: str | None = "a", new: str = "b") -> dict:
 
 class TestChoice:
     @given(OPTIONS)
-    def test_holds_once_and_means_one_thing(self, offered: list[tuple[str, str]]) -> None:
+    def test_chosen_option_applies_once_and_is_unambiguous(self, offered: list[tuple[str, str]]) -> None:
         """A chosen option applies once, and its id has no other meaning."""
         options = [PermissionOption(option_id=i, name=i, kind=kind) for i, kind in offered]
         choice = PermissionOptions.of(options)
@@ -42,7 +42,7 @@ class TestChoice:
             assert meanings == ({kind} if chosen is not None else set())
             assert (chosen is None) == (not clear)
 
-    def test_is_the_first_of_several(self) -> None:
+    def test_first_of_several_options_is_chosen(self) -> None:
         """Among several options that apply once, the first is chosen."""
         options = [PermissionOption(option_id=i, name=i, kind="allow_once") for i in ("first", "second")]
         assert PermissionOptions.of(options).allow == "first"
@@ -66,7 +66,7 @@ class TestInput:
             7,
         ],
     )
-    def test_is_unclear_where_the_command_may_be_elsewhere(self, raw: object) -> None:
+    def test_title_is_no_command_if_raw_input_may_hold_one(self, raw: object) -> None:
         """G-64: the title does not count as the command if the raw input may contain another one."""
         call = seen({"kind": "execute", "title": "ls", "rawInput": raw})
         rules = compile_rules("map execute.command deploy as deploy\nblock deploy")
@@ -74,12 +74,12 @@ class TestInput:
         assert "unclear" in names
         assert ("deploy" in names) == (raw != 7)
 
-    def test_is_the_raw_input_where_there_is_one(self) -> None:
+    def test_raw_input_takes_precedence_over_title(self) -> None:
         """The nets judge the raw input that the tool gets; the title does not replace a part of it."""
         call = seen({"title": "Run", "rawInput": {"title": "mine", "command": "ls"}})
         assert call.input == {"title": "mine", "command": "ls"}
 
-    def test_that_is_no_object_stands_in_one(self) -> None:
+    def test_non_object_is_wrapped_in_input_field(self) -> None:
         """A raw input that is no object is shown in the field `input`."""
         assert seen({"rawInput": ["ls", "-l"]}).input == {"input": ["ls", "-l"]}
 
@@ -102,7 +102,7 @@ class TestInput:
             ({"title": "List files", "rawInput": {"script": "./deploy", "cwd": "/"}}, "./deploy"),
         ],
     )
-    def test_shows_rules_what_is_executed(self, said: dict, command: str) -> None:
+    def test_execute_command_matches_every_reported_form(self, said: dict, command: str) -> None:
         """A rule on `execute.command` matches a command in every form in which an agent reports it."""
         call = seen({"kind": "execute", **said})
         assert call.input["command"] == command
@@ -110,12 +110,12 @@ class TestInput:
         gate = create_gate_manager(registry=rules.registry)
         assert gate.explain(ToolCall("c1", call.kind, call.input)).outcome == "block"
 
-    def test_keeps_the_words_of_a_command(self) -> None:
+    def test_keeps_argument_list_and_command_line(self) -> None:
         """The input contains the agent's argument list and the line that rules read."""
         call = seen({"kind": "execute", "rawInput": {"command": ["ls", "a b"]}})
         assert call.input == {"command": "ls 'a b'", "argv": ["ls", "a b"]}
 
-    def test_has_a_path_only_when_there_is_one(self) -> None:
+    def test_several_paths_give_no_single_path(self) -> None:
         """A call with several paths has `paths` and no `path`, so that a condition misses none."""
         one = seen({"locations": [{"path": "/a"}], "content": [diff("/a")]})
         assert (one.input["path"], "paths" in one.input) == ("/a", False)
@@ -139,7 +139,7 @@ class TestInput:
     @pytest.mark.parametrize(
         "condition", ['contains "/etc"', 'under "/etc"', 'not under "/tmp"', '= "/etc/passwd"']
     )
-    def test_of_paths_that_differ_meets_every_condition(self, said: dict, condition: str) -> None:
+    def test_differing_paths_match_every_path_condition(self, said: dict, condition: str) -> None:
         """A rule on the path applies if the reported paths differ."""
         call = seen({"kind": "edit", **said})
         gate = create_gate_manager(
@@ -148,7 +148,7 @@ class TestInput:
         assert gate.explain(ToolCall("c1", call.kind, call.input)).outcome == "block"
         assert "/etc/passwd" in json.dumps(call.input)
 
-    def test_of_one_path_in_two_forms_has_that_path(self) -> None:
+    def test_relative_and_absolute_path_are_one_file(self) -> None:
         """A relative path of the tool and the absolute path of the protocol are the same file."""
         call = ReportedCall("c1", "/srv")
         given = {
@@ -159,13 +159,13 @@ class TestInput:
         call.merge(ToolCallUpdate.model_validate(given))
         assert call.input == {"path": "src/a", "paths": ["/srv/src/a"]}
 
-    def test_shows_changes_beside_what_the_raw_input_calls_so(self) -> None:
+    def test_raw_changes_field_does_not_hide_the_diff(self) -> None:
         """A field `changes` in the raw input does not hide the diff."""
         call = seen({"rawInput": {"changes": "none"}, "content": [diff("/a")]})
         assert call.input["changes"] == "none"
         assert call.input["shown_changes"] == [{"path": "/a", "old_text": "a", "new_text": "b"}]
 
-    def test_is_put_together_of_all_that_was_said(self) -> None:
+    def test_fields_of_updates_are_merged(self) -> None:
         """Fields that a later update leaves out stay; fields that it contains replace earlier ones."""
         call = seen(
             {"kind": "edit", "title": "Edit", "content": [diff("/a", None)]},
@@ -178,17 +178,17 @@ class TestInput:
 
 
 class TestOutput:
-    def test_is_text_before_raw_output_before_changes(self) -> None:
+    def test_prefers_text_then_raw_output_then_changes(self) -> None:
         """The recorded output is the text, else the raw output, else the changed paths."""
         text = {"type": "content", "content": {"type": "text", "text": "ok"}}
         assert seen({"content": [text], "rawOutput": {"n": 1}}).output == "ok"
         assert seen({"content": [diff("/a")], "rawOutput": {"n": 1}}).output == '{"n": 1}'
         assert seen({"content": [diff("/a")]}).output == "changed /a"
 
-    def test_is_what_a_command_printed_where_that_is_told(self) -> None:
+    def test_command_output_replaces_description(self) -> None:
         """The output of a command replaces the text beside it, which may only be a description."""
         text = {"type": "content", "content": {"type": "text", "text": "Look for zzz"}}
-        printed = told({"stdout": "", "stderr": "none found"})
+        printed = adapter_response({"stdout": "", "stderr": "none found"})
         assert seen({"content": [text]}, printed, {"status": "completed"}).output == "none found"
 
     def test_is_shortened(self) -> None:
@@ -196,7 +196,7 @@ class TestOutput:
         assert len(seen({"rawOutput": "x" * 1_000_000}).output) < 300_000
 
 
-def told(response: object) -> dict[str, object]:
+def adapter_response(response: object) -> dict[str, object]:
     """Return a tool's response as Claude Code's adapter (claude-agent-acp 0.100.0) passes it on."""
     return {"_meta": {"claudeCode": {"toolName": "Bash", "toolResponse": response}}}
 
@@ -208,15 +208,21 @@ class TestEnd:
             ({}, False, False),
             ({"rawInput": {"command": "./test", "run_in_background": True}}, True, False),
             ({"rawInput": {"command": "./test", "run_in_background": "no"}}, False, False),
-            (told({"stdout": "", "backgroundTaskId": "b1"}), True, False),
-            (told({"status": "async_launched"}), True, False),
-            (told({"stdout": "", "returnCodeInterpretation": "No matches found"}), False, True),
-            (told({"stdout": "", "interrupted": True}), False, True),
-            (told({"stdout": "tested"}), False, False),
+            (adapter_response({"stdout": "", "backgroundTaskId": "b1"}), True, False),
+            (adapter_response({"status": "async_launched"}), True, False),
+            (
+                adapter_response({"stdout": "", "returnCodeInterpretation": "No matches found"}),
+                False,
+                True,
+            ),
+            (adapter_response({"stdout": "", "interrupted": True}), False, True),
+            (adapter_response({"stdout": "tested"}), False, False),
             ({"_meta": {"claudeCode": "tested"}}, False, False),
         ],
     )
-    def test_is_told_apart(self, said: dict[str, object], goes_on: bool, failed: bool) -> None:
+    def test_background_work_and_failures_are_recognized(
+        self, said: dict[str, object], goes_on: bool, failed: bool
+    ) -> None:
         """Background work and failures are recognized although the agent reports "completed"."""
         call = seen(said, {"status": "completed"})
         assert (call.in_background, call.failed) == (goes_on, failed)
@@ -234,7 +240,9 @@ class TestResult:
             ({"kind": "fetch", "status": "completed"}, False),
         ],
     )
-    def test_shows_that_a_command_did_its_work(self, said: dict[str, object], unproved: bool) -> None:
+    def test_command_without_output_or_exit_code_is_unproved(
+        self, said: dict[str, object], unproved: bool
+    ) -> None:
         """A command with no output and no exit code is unproved; calls of other kinds are not."""
         assert seen({"kind": "execute"}, said).outcome_unknown == unproved
 
@@ -249,7 +257,7 @@ class TestResult:
             ("exit_code 1", False),
         ],
     )
-    def test_has_failed_by_its_exit_code(self, raw: object, failed: bool) -> None:
+    def test_only_nonzero_exit_code_is_a_failure(self, raw: object, failed: bool) -> None:
         """Only an exit code other than 0 marks a call as failed."""
         assert seen({"rawOutput": raw}).failed == failed
 

@@ -40,14 +40,14 @@ class TestPermission:
         assert (decided.tool, decided.outcome) == ("delete", "block")
         assert await world.notes() == []
 
-    async def test_follows_what_has_run(self, world: World) -> None:
+    async def test_deploy_requires_a_passed_test(self, world: World) -> None:
         """A deploy is blocked before a test has passed and allowed afterwards."""
         await world.start()
         deploy, test = call("d", command="./deploy"), call("t", command="./test")
         await world.turn(["ask", deploy], ["ask", test], ["ask", {**deploy, "toolCallId": "d2"}])
         assert world.done("chosen") == ["no", "yes", "yes"]
 
-    async def test_opens_nothing_while_the_work_goes_on(self, world: World) -> None:
+    async def test_background_test_does_not_count_as_passed(self, world: World) -> None:
         """A background test does not count as passed; the end of the turn closes it as unknown."""
         await world.start()
         test = call("t", command="./test", run_in_background=True)
@@ -75,7 +75,7 @@ class TestPermission:
         await world.check_fold()
 
     @pytest.mark.slow
-    async def test_cannot_be_given_for_another_input(self, world: World) -> None:
+    async def test_edited_input_is_refused(self, world: World) -> None:
         """An edit is refused with a reason, and the request stays open for another decision."""
         await world.start()
         await world.tell(["ask", call("c1", "fetch", url="https://a.example")])
@@ -92,7 +92,7 @@ class TestPermission:
         assert world.done("ran") == []
 
     @pytest.mark.slow
-    async def test_is_judged_anew_each_time(self, world: World) -> None:
+    async def test_each_request_is_judged_again(self, world: World) -> None:
         """Each request about the same call is judged again: one answer never covers two runs."""
         await world.start(rules="limit execute to 1 per session")
         await world.turn(["ask", call("c1", command="ls")], ["ask", call("c1", command="ls")])
@@ -108,7 +108,9 @@ class TestPermission:
             [("no", "reject_once")],
         ],
     )
-    async def test_is_refused_unless_it_can_hold_once(self, world: World, options: list) -> None:
+    async def test_is_refused_without_an_unambiguous_once_option(
+        self, world: World, options: list
+    ) -> None:
         """A call is refused if every option to allow it is lasting or ambiguous."""
         await world.start()
         await world.turn(["ask", call("c1", command="ls"), options])
@@ -117,7 +119,7 @@ class TestPermission:
         assert "can only be allowed once" in note
 
     @pytest.mark.slow
-    async def test_without_a_way_to_reject_is_cancelled(self, world: World) -> None:
+    async def test_block_without_once_rejection_is_cancelled(self, world: World) -> None:
         """A block is answered with "cancelled" if the agent offers only lasting refusals."""
         await world.start()
         await world.turn(
@@ -126,7 +128,7 @@ class TestPermission:
         assert world.done("chosen") == ["cancelled"]
 
     @pytest.mark.slow
-    async def test_asked_for_twice_at_once_is_given_once(self, world: World) -> None:
+    async def test_two_requests_about_one_call_allow_one(self, world: World) -> None:
         """If two requests about one call are both approved, only the later one is allowed."""
         await world.start()
         await world.tell(["ask_twice", call("c1", "fetch")])
@@ -140,7 +142,7 @@ class TestPermission:
         assert "not given the permission" in first.output
 
     @pytest.mark.slow
-    async def test_in_shadow_mode_is_given(self, world: World) -> None:
+    async def test_shadow_mode_allows_and_records_the_block(self, world: World) -> None:
         """Shadow mode allows every call, and records the block that would have applied."""
         await world.start(mode="shadow")
         await world.turn(["ask", call("c1", "delete", path="x")])
@@ -177,7 +179,7 @@ def runs(call_id: str, command: str, **result: object) -> list[list]:
 class TestCompleted:
     @pytest.mark.variants
     @pytest.mark.parametrize("result", [{}, {"content": []}, {"content": [text(" ")]}])
-    async def test_is_no_success_where_nothing_is_told(self, world: World, result: dict) -> None:
+    async def test_command_without_output_is_unknown(self, world: World, result: dict) -> None:
         """A command without output has an unknown outcome; Gemini CLI (0.61) never reports output."""
         await world.start()
         state = await world.turn(*runs("t", "./test", **result), ["ask", call("d", command="./deploy")])
@@ -189,7 +191,7 @@ class TestCompleted:
         await world.check_fold()
 
     @pytest.mark.slow
-    async def test_is_none_for_what_was_not_asked_about(self, world: World) -> None:
+    async def test_description_is_not_output_of_unrequested_command(self, world: World) -> None:
         """An announced description is not the output of a command that ran without a request."""
         await world.start()
         announced = begun("t", "execute", command="./test")
@@ -209,7 +211,7 @@ class TestCompleted:
             {"_meta": {"claudeCode": {"toolResponse": {"stdout": "", "stderr": ""}}}},
         ],
     )
-    async def test_is_a_success_where_its_result_is_told(self, world: World, result: dict) -> None:
+    async def test_output_or_exit_code_makes_success(self, world: World, result: dict) -> None:
         """Output or an exit code, even if empty, makes a completed command a success."""
         await world.start()
         await world.turn(*runs("t", "./test", **result), ["ask", call("d", command="./deploy")])
@@ -217,7 +219,7 @@ class TestCompleted:
         assert await world.notes() == []
 
     @pytest.mark.slow
-    async def test_is_a_success_where_its_output_came_before(self, world: World) -> None:
+    async def test_earlier_output_counts_as_result(self, world: World) -> None:
         """Output that the agent reports before the end of a command counts as its result."""
         await world.start()
         asked, ended = runs("t", "./test")
@@ -226,7 +228,7 @@ class TestCompleted:
         assert world.done("chosen") == ["yes"]
 
     @pytest.mark.slow
-    async def test_is_a_failure_by_its_exit_code(self, world: World) -> None:
+    async def test_exit_code_1_is_a_failure(self, world: World) -> None:
         """A command with exit code 1 has failed, although its call is reported as completed."""
         await world.start()
         result = {"rawOutput": {"exit_code": 1, "stdout": "2 failed"}}
@@ -235,14 +237,14 @@ class TestCompleted:
         assert state.calls["t"].status == "failed"
 
     @pytest.mark.slow
-    async def test_is_said_once_and_where_a_rule_waits(self, world: World) -> None:
+    async def test_first_unproved_command_and_each_test_are_explained(self, world: World) -> None:
         """The transcript explains the first unproved command and each unproved test, but no other."""
         await world.start()
         quiet = [step for i in range(3) for step in runs(f"l{i}", "ls")]
         await world.turn(*quiet, *runs("t", "./test"), *runs("m", "ls"))
         assert len(await world.notes()) == 2
 
-    async def test_of_other_kinds_is_a_success(self, world: World) -> None:
+    async def test_read_without_output_is_a_success(self, world: World) -> None:
         """A read without any output counts as a success."""
         await world.start()
         await world.turn(begun("r", "read", path="a"), report("r", "completed"))
@@ -251,7 +253,7 @@ class TestCompleted:
 
 
 class TestCallsWithoutQuestion:
-    async def test_that_are_allowed_are_known_to_the_nets(self, world: World) -> None:
+    async def test_allowed_call_moves_the_nets(self, world: World) -> None:
         """A test that ran without a request is recorded with its result and unlocks the deploy."""
         await world.start()
         await world.turn(
@@ -267,7 +269,9 @@ class TestCallsWithoutQuestion:
     @pytest.mark.parametrize(
         ("kind", "would"), [("delete", "blocked it"), ("fetch", "required approval")]
     )
-    async def test_that_are_not_allowed_end_the_turn(self, world: World, kind: str, would: str) -> None:
+    async def test_unpermitted_call_interrupts_the_agent(
+        self, world: World, kind: str, would: str
+    ) -> None:
         """An unpermitted call is noted in the transcript and interrupts the agent, without a request."""
         await world.start()
         state = await world.turn(begun("c1", kind, url="x"), ["until_cancelled"])
@@ -280,7 +284,7 @@ class TestCallsWithoutQuestion:
         assert "c1" not in state.calls
         assert state.status == "idle"
 
-    async def test_are_only_noted_when_told_so(self, world: World) -> None:
+    async def test_note_setting_only_notes_the_call(self, world: World) -> None:
         """With `note`, the transcript contains the call and the turn continues."""
         await world.start(unasked="note")
         state = await world.turn(begun("c1", "delete"), ["say", "and on I go"])
@@ -288,7 +292,7 @@ class TestCallsWithoutQuestion:
         assert "interrupted" not in note
         assert state.transcript[-1].text == "and on I go"
 
-    async def test_that_run_although_refused_are_said(self, world: World) -> None:
+    async def test_blocked_call_that_ran_is_noted(self, world: World) -> None:
         """An agent that runs a blocked call is detected by its own report."""
         await world.start()
         await world.turn(
@@ -299,7 +303,7 @@ class TestCallsWithoutQuestion:
         [note] = await world.notes()
         assert "runs although it was refused" in note
 
-    async def test_with_another_input_than_allowed_are_said(self, world: World) -> None:
+    async def test_run_with_another_input_is_noted(self, world: World) -> None:
         """A call that runs with an input other than the allowed one is noted."""
         await world.start()
         await world.turn(
@@ -310,7 +314,7 @@ class TestCallsWithoutQuestion:
         [note] = await world.notes()
         assert "another input" in note
 
-    async def test_in_shadow_mode_are_recorded(self, world: World) -> None:
+    async def test_shadow_mode_records_without_interrupting(self, world: World) -> None:
         """Shadow mode records the decision that would have applied and does not interrupt the agent."""
         await world.start(mode="shadow")
         await world.turn(begun("c1", "delete"), report("c1", "completed"), ["say", "done"])

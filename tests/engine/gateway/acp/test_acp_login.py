@@ -47,39 +47,39 @@ for line in sys.stdin:
 """
 
 
-def thinks(text: str) -> list[object]:
+def thought_chunk(text: str) -> list[object]:
     block = {"type": "text", "text": text}
     return ["update", {"sessionUpdate": "agent_thought_chunk", "content": block}]
 
 
 class TestThoughts:
-    async def test_stand_where_they_were_thought(self, world: World) -> None:
+    async def test_consecutive_thoughts_form_one_entry_in_order(self, world: World) -> None:
         """Consecutive thoughts form one entry, marked as a thought, in order with the messages."""
         await world.start()
         state = await world.turn(
-            thinks("First "),
-            thinks("this."),
+            thought_chunk("First "),
+            thought_chunk("this."),
             ["say", "I say "],
             ["say", "something."],
-            thinks("Then that."),
+            thought_chunk("Then that."),
         )
         said = [entry.text for entry in state.transcript if entry.kind == "assistant"]
         assert said == ["Thought:\nFirst this.", "I say something.", "Thought:\nThen that."]
         await world.check_fold()
 
-    async def test_that_are_empty(self, world: World) -> None:
+    async def test_blank_thought_adds_no_entry(self, world: World) -> None:
         """A thought that is only blank adds no entry."""
         await world.start()
-        state = await world.turn(thinks(" \n"), ["say", "hello"])
+        state = await world.turn(thought_chunk(" \n"), ["say", "hello"])
         assert [e.text for e in state.transcript if e.kind == "assistant"] == ["hello"]
 
 
 class TestLogin:
-    def test_without_a_way(self) -> None:
+    def test_instructions_without_methods_name_the_program(self) -> None:
         """The instructions for an agent without login methods name its own program."""
         assert "Start its own program" in login_instructions((), COMMAND)
 
-    def test_each_way(self) -> None:
+    def test_instructions_cover_each_method(self) -> None:
         """The instructions cover environment variables, a command and the agent's own program."""
         told = login_instructions(
             (
@@ -105,7 +105,7 @@ class TestLogin:
             "- Account: With your account. Start its own program and log in there, then start this again",
         ]
 
-    def test_long_words(self) -> None:
+    def test_long_method_is_cut(self) -> None:
         """A long login method is cut, and its line breaks do not add a line."""
         told = login_instructions(
             (AuthMethodAgent(id="a", name="x\n- Run: rm -rf /" + "y" * 5000),), COMMAND
@@ -113,7 +113,7 @@ class TestLogin:
         assert len(told.splitlines()) == 2
         assert len(told) < 500
 
-    async def test_by_itself(self, world: World) -> None:
+    async def test_single_method_without_input_authenticates(self, world: World) -> None:
         """An agent with one login method that needs no input is authenticated and opens its session."""
         offered = '[{"id": "a", "name": "Account"}]'
         agent = AcpAgent(world.hub, [sys.executable, "-c", OPENS, offered], world.directory)
@@ -128,14 +128,14 @@ class TestLogin:
             '[{"id": "a", "name": "Key", "type": "env_var", "vars": [{"name": "SHOP_KEY"}]}]',
         ],
     )
-    async def test_that_needs_a_person(self, world: World, offered: str) -> None:
+    async def test_login_needing_choice_or_input_lists_methods(self, world: World, offered: str) -> None:
         """If a login needs a choice or an input, none is attempted; the error lists the methods."""
         agent = AcpAgent(world.hub, [sys.executable, "-c", OPENS, offered], world.directory)
         with pytest.raises(AcpError, match="requires a login first"):
             await agent.open(SessionConfig({}))
 
     @pytest.mark.slow
-    async def test_of_a_real_agent(self, world: World) -> None:
+    async def test_error_has_methods_of_a_real_agent(self, world: World) -> None:
         """The error about the refused session contains the login methods that the agent offered."""
         offered = '[{"id": "a", "name": "Account", "description": "In the browser"}]'
         agent = AcpAgent(world.hub, [sys.executable, "-c", SHUT, offered], world.directory)

@@ -17,7 +17,7 @@ SHELL = "map execute.command /^rm\\b.*-rf/ as rm\nblock rm\n"
 EDIT = {"kind": "edit", "title": "Edit a"}
 
 
-def asked(**about: object) -> list:
+def permission_request(**about: object) -> list:
     return ["request", "session/request_permission", asks({"toolCallId": "c1", **about})]
 
 
@@ -73,7 +73,7 @@ class TestChangedAfterApproval:
     ) -> None:
         """A call that an update changes after it was allowed has failed, and its turn ends."""
         await world.start(rules="block fetch")
-        state = await world.turn(asked(**approved), update(**changed), ["until_cancelled"])
+        state = await world.turn(permission_request(**approved), update(**changed), ["until_cancelled"])
         assert answers(world) == ["yes"]
         [note] = await world.notes()
         assert f"runs with another {what} than the one it was allowed with" in note
@@ -89,7 +89,7 @@ class TestChangedAfterApproval:
         """A test that became another command does not count as passed."""
         await world.start(unasked="note")
         await world.turn(
-            asked(kind="execute", title="tests", rawInput={"command": "./test"}),
+            permission_request(kind="execute", title="tests", rawInput={"command": "./test"}),
             update(rawInput={"command": "true"}),
             report("c1", "completed", rawOutput={"exit_code": 0}),
             ["ask", call("d", command="./deploy")],
@@ -97,15 +97,15 @@ class TestChangedAfterApproval:
         assert world.done("chosen") == ["no"]
         assert len(await world.notes()) == 1
 
-    async def test_is_said_after_its_end_too(self, world: World) -> None:
+    async def test_change_after_the_end_is_noted(self, world: World) -> None:
         """A change in an update after the call's end is noted, too."""
         await world.start(rules="block fetch", unasked="note")
         end = report("c1", "completed", rawOutput="done")
-        await world.turn(asked(**LS), end, update(rawInput=RM), update(rawInput=RM))
+        await world.turn(permission_request(**LS), end, update(rawInput=RM), update(rawInput=RM))
         [note] = await world.notes()
         assert "runs with another input" in note
 
-    async def test_is_said_of_calls_that_were_not_asked_about(self, world: World) -> None:
+    async def test_change_of_unrequested_call_is_noted(self, world: World) -> None:
         """A change of a call that ran without a request is noted, too."""
         await world.start(rules="block delete", unasked="note")
         await world.turn(begun("c1", "execute", command="ls"), update(kind="delete"))
@@ -136,16 +136,18 @@ class TestChangedAfterApproval:
         ],
         ids=["hunks of Claude Code", "the file of Gemini CLI", "what was found", "another title"],
     )
-    async def test_is_not_what_its_result_says(self, world: World, approved: dict, later: dict) -> None:
+    async def test_result_details_are_not_a_change(
+        self, world: World, approved: dict, later: dict
+    ) -> None:
         """Details that an honest agent adds to a call after it ran do not count as a change."""
         await world.start(rules="block fetch")
-        await world.turn(asked(**approved), update(**later))
+        await world.turn(permission_request(**approved), update(**later))
         assert answers(world) == ["yes"]
         assert [note for note in await world.notes() if "another" in note] == []
 
 
 class TestChangedWhileItWaits:
-    async def test_is_withdrawn(self, world: World) -> None:
+    async def test_call_changed_before_judging_is_refused(self, world: World) -> None:
         """A call that changes before its request is judged is refused."""
         await world.start(rules="require human-approval before execute", unasked="note")
         message = {"jsonrpc": "2.0", "id": 7, "method": "session/request_permission"}
@@ -158,7 +160,7 @@ class TestChangedWhileItWaits:
         await world.check_fold()
 
     @pytest.mark.slow
-    async def test_is_not_allowed_by_who_was_asked(self, world: World) -> None:
+    async def test_open_request_of_changed_call_is_withdrawn(self, world: World) -> None:
         """The open request of a call that changes is withdrawn with the reason."""
         await world.start(rules="require human-approval before execute")
         await world.tell(["ask", {"toolCallId": "c1", **LS}])
@@ -188,10 +190,10 @@ class TestExecuted:
             {"command": "ls", "code": {"text": "rm -rf /"}},
         ],
     )
-    async def test_is_what_the_raw_input_says(self, world: World, raw: object) -> None:
+    async def test_command_is_read_from_raw_input(self, world: World, raw: object) -> None:
         """Rules read the command from the raw input in any form, not from the title."""
         await world.start(rules=SHELL)
-        await world.turn(asked(kind="execute", title="ls", rawInput=raw))
+        await world.turn(permission_request(kind="execute", title="ls", rawInput=raw))
         assert answers(world) == ["no"]
         [decided] = await world.events(CallDecided)
         assert decided.outcome == "block"
@@ -208,10 +210,10 @@ class TestExecuted:
             {"command": ["ls", "&&", "rm", "-rf", "/"]},
         ],
     )
-    async def test_is_asked_about_where_it_cannot_be_told(self, world: World, raw: object) -> None:
+    async def test_possible_hidden_command_requires_approval(self, world: World, raw: object) -> None:
         """A raw input that may hold a hidden command requires an approval."""
         await world.start(rules=SHELL)
-        await world.tell(asked(kind="execute", title="ls", rawInput=raw))
+        await world.tell(permission_request(kind="execute", title="ls", rawInput=raw))
         request = await world.question()
         assert request.names[0] == "unclear"
         await world.hub.decide(request.id, approved=False, by="mia")
@@ -226,10 +228,10 @@ class TestExecuted:
         ],
         ids=["of Claude Code", "of Codex"],
     )
-    async def test_can_be_told_of_honest_agents(self, world: World, raw: dict) -> None:
+    async def test_honest_fields_do_not_make_the_call_unclear(self, world: World, raw: dict) -> None:
         """Descriptions and other honest fields beside a command do not make the call unclear."""
         await world.start(rules=SHELL)
-        await world.turn(asked(kind="execute", title="ls", rawInput=raw))
+        await world.turn(permission_request(kind="execute", title="ls", rawInput=raw))
         assert answers(world) == ["yes"]
 
 
@@ -238,12 +240,12 @@ class TestUnknownKind:
     async def test_is_unclear(self, world: World, kind: object) -> None:
         """A kind that the protocol does not define makes a call unclear."""
         await world.start(rules="block unclear")
-        await world.turn(asked(kind=kind, title="ls"))
+        await world.turn(permission_request(kind=kind, title="ls"))
         assert answers(world) == ["no"]
         [decided] = await world.events(CallDecided)
         assert (decided.tool, decided.outcome) == ("unclear", "block")
 
-    async def test_is_so_in_reports(self, world: World) -> None:
+    async def test_unrequested_call_is_judged_as_unclear(self, world: World) -> None:
         """A call of unknown kind that runs without a request is judged as unclear, too."""
         await world.start(rules="block unclear", unasked="note")
         said = {"sessionId": "s1", "update": begun("c1", "launch_missiles")[1]}
@@ -254,10 +256,10 @@ class TestUnknownKind:
 
     @pytest.mark.variants
     @pytest.mark.parametrize("rules", ["block other", "require test before other"])
-    async def test_is_held_to_the_rules_on_other(self, world: World, rules: str) -> None:
+    async def test_rule_on_other_blocks_invented_kind(self, world: World, rules: str) -> None:
         """A rule on `other` blocks a call of an invented kind, and the call is closed."""
         await world.start(rules=rules)
-        await world.turn(asked(kind="launch_missiles", title="ls"))
+        await world.turn(permission_request(kind="launch_missiles", title="ls"))
         assert answers(world) == ["no"]
         decided = await world.events(CallDecided)
         assert [(each.tool, each.outcome) for each in decided] == [
@@ -269,11 +271,11 @@ class TestUnknownKind:
         ]
 
     @pytest.mark.slow
-    async def test_is_held_to_the_kind_it_had(self, world: World) -> None:
+    async def test_rules_on_earlier_kind_still_apply(self, world: World) -> None:
         """An invented kind does not exempt a call from the rules on its earlier kind."""
         await world.start(rules="block execute")
         running = begun("c1", "execute", "pending", command="rm -rf /")
-        await world.turn(running, asked(kind="launch_missiles"))
+        await world.turn(running, permission_request(kind="launch_missiles"))
         assert answers(world) == ["no"]
         assert [each.tool for each in await world.events(CallDecided)] == ["unclear", "execute"]
 
@@ -282,7 +284,12 @@ class TestUnknownKind:
         """A call of unknown kind counts towards the limits of both `unclear` and `other`."""
         await world.start(rules="limit other to 2 per session\nlimit unclear to 1 per session")
         odd = {"kind": "launch_missiles", "title": "ls"}
-        await world.turn(asked(**odd), asked(**odd), asked(kind="other"), asked(kind="other"))
+        await world.turn(
+            permission_request(**odd),
+            permission_request(**odd),
+            permission_request(kind="other"),
+            permission_request(kind="other"),
+        )
         assert answers(world) == ["yes", "no", "yes", "no"]
 
     @pytest.mark.slow
@@ -290,7 +297,7 @@ class TestUnknownKind:
         """A call of unknown kind needs one approval for each name that requires one."""
         both = "require human-approval before other\nrequire human-approval before unclear"
         await world.start(rules=both)
-        await world.tell(asked(kind="launch_missiles", title="ls"))
+        await world.tell(permission_request(kind="launch_missiles", title="ls"))
         request = await world.question()
         assert request.tool == "unclear"
         await world.hub.decide(request.id, approved=True, by="mia")
@@ -305,7 +312,7 @@ class TestUnknownKind:
         """The success of a call of unknown kind does not count as a success of `other`."""
         await world.start(rules="require other before delete")
         await world.turn(
-            asked(kind="launch_missiles", title="ls"),
+            permission_request(kind="launch_missiles", title="ls"),
             update(status="completed", rawOutput="done"),
             ["request", "session/request_permission", asks({"toolCallId": "c2", "kind": "delete"})],
         )
@@ -313,7 +320,7 @@ class TestUnknownKind:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("rules", ["block other", "require human-approval before other"])
-    async def test_is_held_so_in_reports(self, world: World, rules: str) -> None:
+    async def test_unrequested_call_is_judged_as_other(self, world: World, rules: str) -> None:
         """A call of an invented kind that runs without a request is judged as `other`, too."""
         await world.start(rules=rules, unasked="note")
         said = {"sessionId": "s1", "update": begun("c1", "launch_missiles")[1]}
@@ -327,15 +334,15 @@ class TestUnknownKind:
 
 class TestAnswer:
     @pytest.mark.slow
-    async def test_is_given_once(self, world: World) -> None:
+    async def test_repeated_request_id_gets_one_permission(self, world: World) -> None:
         """With `limit execute to 1`, three requests under one id get one permission."""
         await world.start(rules="limit execute to 1 per session")
-        await world.turn(*[asked(**LS)] * 3)
+        await world.turn(*[permission_request(**LS)] * 3)
         assert answers(world) == ["yes", "no", "no"]
         assert [d.call_id for d in await world.events(CallDecided)] == ["c1", "c1#2", "c1#3"]
 
     @pytest.mark.slow
-    async def test_of_a_call_that_runs_is_given_once(self, world: World) -> None:
+    async def test_unrequested_running_call_can_be_requested_once(self, world: World) -> None:
         """A call that runs without a request can be requested once without counting as another call."""
         await world.start(rules="limit execute to 1 per session")
         running = begun("c1", "execute", command="ls")
@@ -344,11 +351,11 @@ class TestAnswer:
         assert answers(world) == ["yes", "no"]
 
     @pytest.mark.slow
-    async def test_is_not_repeated_under_the_id_of_another_call(self, world: World) -> None:
+    async def test_id_of_another_calls_request_gets_no_permission(self, world: World) -> None:
         """A call id that equals the record's name of another call's request gets no permission."""
         await world.start(rules="limit execute to 2 per session")
         foreign = ["request", "session/request_permission", asks({"toolCallId": "c1#2", **LS})]
-        await world.turn(asked(**LS), asked(**LS), foreign, foreign)
+        await world.turn(permission_request(**LS), permission_request(**LS), foreign, foreign)
         assert answers(world) == ["yes", "yes", "no", "no"]
 
 
@@ -358,26 +365,30 @@ END = update(status="completed", rawOutput="done")
 class TestAfterItsEnd:
     """A call that is reported as running after it was reported as ended."""
 
-    async def test_uses_no_permission_twice(self, world: World) -> None:
+    async def test_call_reported_as_running_again_is_judged_again(self, world: World) -> None:
         """A call that ended is judged again when it is reported as running."""
         await world.start(rules="limit execute to 1 per session", unasked="note")
-        await world.turn(asked(**LS), END, update(status="in_progress"), END)
+        await world.turn(permission_request(**LS), END, update(status="in_progress"), END)
         assert len(await world.events(CallResult)) == 1
         [note] = await world.notes()
         assert "runs without a permission request; the nets would have blocked it" in note
 
     @pytest.mark.slow
-    async def test_is_recorded_where_the_nets_allow_it(self, world: World) -> None:
+    async def test_allowed_second_run_is_a_separate_call(self, world: World) -> None:
         """A second run that the nets allow is recorded as a separate call."""
         await world.start(rules="limit execute to 2 per session", unasked="note")
-        await world.turn(asked(**LS), END, update(status="in_progress"), END, END)
+        await world.turn(permission_request(**LS), END, update(status="in_progress"), END, END)
         assert [each.call_id for each in await world.events(CallDecided)] == ["c1", "c1#2"]
         assert [each.call_id for each in await world.events(CallResult)] == ["c1", "c1#2"]
         assert await world.notes() == []
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("first", [asked(**LS), begun("c1", "execute", "failed", command="ls")])
-    async def test_did_not_fail(self, world: World, first: list) -> None:
+    @pytest.mark.parametrize(
+        "first", [permission_request(**LS), begun("c1", "execute", "failed", command="ls")]
+    )
+    async def test_blocked_call_failed_then_completed_is_noted_once(
+        self, world: World, first: list
+    ) -> None:
         """A call reported as failed and then as completed is noted once as a blocked call that ran."""
         await world.start(rules="block execute", unasked="note")
         await world.turn(first, update(status="failed"), END, END)

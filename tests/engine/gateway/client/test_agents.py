@@ -30,7 +30,7 @@ def passing() -> str:
 
 
 class TestGating:
-    async def test_three_lines(self, tmp_path: Path) -> None:
+    async def test_gated_function_runs_after_approval(self, tmp_path: Path) -> None:
         """A function runs once the rules and an operator allow it; a block raises the reason."""
         ran: list[str] = []
 
@@ -83,7 +83,7 @@ class TestGating:
             await going
         assert got == [("staging", True)]
 
-    async def test_failure_is_told(self, tmp_path: Path) -> None:
+    async def test_exception_counts_as_failure(self, tmp_path: Path) -> None:
         """A function that raises does not fulfil the rule that requires its success."""
 
         def test() -> None:
@@ -98,7 +98,7 @@ class TestGating:
                 await gate(test)()
             assert (await gate.call("deploy", {})).outcome == "block"
 
-    async def test_a_model_s_tool_calls(self, tmp_path: Path) -> None:
+    async def test_openai_tool_calls_are_gated(self, tmp_path: Path) -> None:
         """Entries of an OpenAI answer run or are refused, and the model reads the outcome of each."""
 
         def call(number: int, name: str, arguments: str) -> dict[str, object]:
@@ -126,7 +126,7 @@ class TestGating:
         assert "not JSON" in third
         assert "no tool 'other'" in fourth
 
-    async def test_what_cannot_be_shown_is_not_asked(self, tmp_path: Path) -> None:
+    async def test_non_json_argument_raises_without_a_call(self, tmp_path: Path) -> None:
         """An argument that is not JSON raises an error, and no call is made."""
         async with (
             served(tmp_path) as server,
@@ -196,7 +196,7 @@ class TestIdempotence:
             assert (await gate.call("push", {})).outcome == "allow"
             assert (await gate.call("push", {})).outcome == "block"
 
-    async def test_a_lost_connection(self, tmp_path: Path) -> None:
+    async def test_reconnected_agent_waits_for_same_request(self, tmp_path: Path) -> None:
         """An agent that reconnects waits for the same request, and the call is decided once."""
         async with (
             served(tmp_path, rules="require human-approval before deploy") as server,
@@ -215,7 +215,7 @@ class TestIdempotence:
             events = await server.hub.recorded(gate.id)
             assert sum(isinstance(event.body, CallDecided) for event in events) == 1
 
-    async def test_a_restarted_server(self, tmp_path: Path) -> None:
+    async def test_restart_keeps_budget_and_request(self, tmp_path: Path) -> None:
         """The session continues after a restart: its budget stays spent and its request is open again."""
         rules = "require human-approval before deploy\nlimit push to 2 per session"
         async with served(tmp_path, rules=rules) as server:
@@ -235,7 +235,7 @@ class TestIdempotence:
             await gate.close()
             await interlock.close()
 
-    async def test_a_server_restarted_under_other_rules(self, tmp_path: Path) -> None:
+    async def test_restart_without_a_rule_ends_waiting_call(self, tmp_path: Path) -> None:
         """A waiting call gets the reason if the restarted server lacks a rule of its session."""
         rules = "require 2 human-approvals before deploy"
         async with served(tmp_path, rules=rules) as server:
@@ -256,7 +256,7 @@ class TestIdempotence:
 
 
 class TestSessions:
-    async def test_an_operator_ends_one(self, tmp_path: Path) -> None:
+    async def test_session_ended_by_operator_refuses_calls(self, tmp_path: Path) -> None:
         """The agent is notified of the end, and further calls are refused."""
         async with served(tmp_path) as server, server.agent_client() as interlock:
             gate = await interlock.open("bot")
@@ -265,7 +265,7 @@ class TestSessions:
             with pytest.raises(RequestFailedError, match="has ended"):
                 await gate.call("ls", {})
 
-    async def test_another_token_s(self, tmp_path: Path) -> None:
+    async def test_session_of_another_token_is_unknown(self, tmp_path: Path) -> None:
         """A session of another token is reported as unknown."""
         async with served(tmp_path) as server, server.agent_client() as mine:
             gate = await mine.open("bot", session="s-1")
@@ -280,7 +280,7 @@ class TestSessions:
                     await theirs.resume(gate.id)
                 assert refused.value.code == Code.UNKNOWN
 
-    async def test_shadow_is_the_server_s_to_allow(self, tmp_path: Path) -> None:
+    async def test_agent_cannot_choose_shadow_mode(self, tmp_path: Path) -> None:
         """An agent cannot choose shadow mode itself."""
         async with served(tmp_path) as server, server.agent_client() as interlock:
             with pytest.raises(RequestFailedError) as refused:
@@ -288,7 +288,7 @@ class TestSessions:
             assert refused.value.code == Code.NOT_ALLOWED
 
     @pytest.mark.slow
-    async def test_in_a_shadow_server(self, tmp_path: Path) -> None:
+    async def test_shadow_answer_has_enforced_outcome(self, tmp_path: Path) -> None:
         """In shadow mode a call is allowed, and the answer contains the enforced outcome."""
         async with (
             served(tmp_path, mode="shadow") as server,
@@ -301,7 +301,7 @@ class TestSessions:
                 assert (await stricter.call("rm", {})).outcome == "block"
 
     @pytest.mark.slow
-    async def test_withdrawn_when_it_waits_no_more(self, tmp_path: Path) -> None:
+    async def test_cancelled_call_leaves_the_queue(self, tmp_path: Path) -> None:
         """A cancelled call leaves the queue."""
         async with (
             served(tmp_path, rules="require human-approval before deploy") as server,
@@ -315,7 +315,7 @@ class TestSessions:
                 await going
             assert await server.hub.approvals() == []
 
-    async def test_over_a_unix_socket(self, tmp_path: Path) -> None:
+    async def test_unix_socket_is_accessible_to_owner_only(self, tmp_path: Path) -> None:
         """A server at a Unix socket works, and only the owner can access the socket."""
         path = tmp_path / "gate.sock"
         async with served(tmp_path, address=Address(path=path)) as server:

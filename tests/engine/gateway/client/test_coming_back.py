@@ -24,43 +24,47 @@ from ..protocol.test_server_proof import page
 from ..served import served, until
 
 
-def kept(path: Path, secret: str) -> None:
+def write_secret(path: Path, secret: str) -> None:
     path.write_text(secret)
     path.chmod(0o600)
 
 
 class TestARotatedToken:
     @pytest.mark.slow
-    async def test_of_a_console(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_console_rereads_its_token_file(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A console that read its token from a file reads it again and reconnects."""
         file = tmp_path / "operator.token"
         monkeypatch.setattr(console_module, "operator_token_file", lambda: file)
         monkeypatch.delenv("INTERLOCK_TOKEN", raising=False)
         async with served(tmp_path) as server:
-            kept(file, server.ada)
+            write_secret(file, server.ada)
             address = server.address
             console = ConsoleClient(server.url)
             assert await console.open() == "ada"
             new = server.tokens.rotate("ada", overlap=0)
-        kept(file, new)
+        write_secret(file, new)
         assert console.trouble is not None
         async with served(tmp_path, address=address):
             await until(lambda: asyncio.sleep(0, console.trouble is None))
             await console.close()
 
     @pytest.mark.slow
-    async def test_of_an_agent(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_agent_rereads_its_token_file_only(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """An agent with a token file resumes its session; one with a token as an argument is refused."""
         file = tmp_path / "agent.token"
         monkeypatch.setattr(agent_module, "agent_token_file", lambda: file)
         monkeypatch.delenv("INTERLOCK_TOKEN", raising=False)
         async with served(tmp_path) as server:
-            kept(file, server.agent)
+            write_secret(file, server.agent)
             address = server.address
             agent, given = AgentClient(server.url, patience=10.0), server.agent_client()
             gate, other = await agent.open("robin"), await given.open("robin")
             new = server.tokens.rotate("bot", overlap=0)
-        kept(file, new)
+        write_secret(file, new)
         async with served(tmp_path, address=address):
             assert (await gate.call("ls", {})).outcome == "allow"
             with pytest.raises(NotAdmittedError, match="not sent"):
@@ -70,7 +74,9 @@ class TestARotatedToken:
 
 
 class TestAStrangerMeanwhile:
-    async def test_is_waited_out(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_stranger_delays_but_does_not_fail_agent(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A stranger on the server's port delays a connected agent, but does not make it fail."""
         monkeypatch.setattr(link, "LONGEST_PAUSE", 0.05)
         async with served(tmp_path) as server:
@@ -95,7 +101,7 @@ class TestAStrangerMeanwhile:
         assert all(secret.encode() not in each for each in heard)
 
     @pytest.mark.slow
-    async def test_is_no_server_to_begin_with(self, tmp_path: Path) -> None:
+    async def test_never_connected_agent_is_refused_at_once(self, tmp_path: Path) -> None:
         """An agent that was never connected gets the refusal at once."""
         async with served(tmp_path) as server:
             url = server.url
@@ -104,7 +110,7 @@ class TestAStrangerMeanwhile:
 
 
 class TestSeveralServers:
-    async def test_past_one_that_answers_nothing(
+    async def test_silent_server_is_skipped(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """If a server accepts the connection and stays silent, the client connects to the next one."""
@@ -127,7 +133,7 @@ class TestSeveralServers:
                 await left.wait()
             await agent.close()
 
-    async def test_all_of_which_are_gone(self) -> None:
+    async def test_error_names_one_unreachable_server(self) -> None:
         """If all servers are unreachable, the error names the URL of one of them."""
         with socket.create_server(("127.0.0.1", 0)) as one, socket.create_server(("127.0.0.1", 0)) as two:
             urls = [f"ws://127.0.0.1:{each.getsockname()[1]}" for each in (one, two)]
@@ -135,7 +141,7 @@ class TestSeveralServers:
         with pytest.raises(UnreachableError, match="No Interlock server answers at ws://"):
             await agent.open("robin")
 
-    async def test_one_that_does_not_admit(self, tmp_path: Path) -> None:
+    async def test_refusal_tries_no_other_server(self, tmp_path: Path) -> None:
         """If the first server refuses a client, the client gets the error and tries no other server."""
         async with served(tmp_path) as server:
             with socket.create_server(("127.0.0.1", 0)) as other:
@@ -148,7 +154,7 @@ class TestSeveralServers:
 
 
 class TestARequestThatCannotBeRead:
-    async def test_is_not_waited_for(self, tmp_path: Path) -> None:
+    async def test_error_without_id_ends_pending_requests(self, tmp_path: Path) -> None:
         """An error without a request id ends the wait of the requests under way."""
         async with (
             served(tmp_path, rules="require human-approval before deploy\n") as server,
@@ -165,7 +171,7 @@ class TestARequestThatCannotBeRead:
 
 
 class TestAServerThatVanishes:
-    async def test_is_noticed_by_the_system(self, tmp_path: Path) -> None:
+    async def test_system_keepalive_is_enabled(self, tmp_path: Path) -> None:
         """The operating system checks a silent connection and breaks it if the server does not respond.
 
         `tests/crash/test_network.py` drops packets.

@@ -43,7 +43,7 @@ async def example(url: str, token: str, *words: str) -> asyncio.subprocess.Proce
     )
 
 
-async def said(running: asyncio.subprocess.Process) -> tuple[int | None, str]:
+async def output_of(running: asyncio.subprocess.Process) -> tuple[int | None, str]:
     async with asyncio.timeout(60):
         out, err = await running.communicate()
     assert err == b""
@@ -63,15 +63,15 @@ class TestTypeScript:
         rules = "require test before deploy\nrequire human-approval before deploy"
         async with served(tmp_path, rules=rules) as server:
             running = await example(server.url, server.agent, "deploy")
-            code, out = await said(running)
+            code, out = await output_of(running)
             assert code == 1
             assert out.startswith("deploy: blocked: ")
             running = await example(server.url, server.agent)
             await decide(server, approved=True)
-            assert await said(running) == (0, "test: 12 passed\ndeploy: deployed to staging\n")
+            assert await output_of(running) == (0, "test: 12 passed\ndeploy: deployed to staging\n")
             running = await example(server.url, server.agent)
             await decide(server, approved=False)
-            code, out = await said(running)
+            code, out = await output_of(running)
             assert code == 1
             assert "not now" in out
             assert await server.hub.sessions() == []
@@ -90,7 +90,7 @@ class TestTypeScript:
                 assert [each.id for each in await server.hub.approvals()] == [first.id]
             async with served(tmp_path, rules=rules, address=address, hosts=[network.name]) as server:
                 await decide(server, approved=True)
-                assert await said(running) == (0, "deploy: deployed to staging\n")
+                assert await output_of(running) == (0, "deploy: deployed to staging\n")
                 events = await server.hub.recorded(first.session)
                 bodies = [event.body for event in events]
                 assert sum(isinstance(body, CallDecided) for body in bodies) == 1

@@ -179,7 +179,7 @@ class TestGrant:
             assert len(VARIANTS) == 16
 
     @pytest.mark.slow
-    async def test_what_else_asks_says_why(self, tmp_path: Path) -> None:
+    async def test_call_outside_the_grant_gets_a_reason(self, tmp_path: Path) -> None:
         """A call outside the grant is queued, and its request gives the reason."""
         async with (
             served(tmp_path, rules=f"{RULES}\nallow unclear bash") as server,
@@ -207,7 +207,7 @@ class TestGrant:
             }
 
     @pytest.mark.slow
-    async def test_what_was_granted_passes(self, tmp_path: Path) -> None:
+    async def test_equivalent_program_passes(self, tmp_path: Path) -> None:
         """The same program passes with other words, other streams and `/dev/null`, 20 times in all."""
         async with (
             served(tmp_path, rules=RULES) as server,
@@ -225,7 +225,7 @@ class TestGrant:
             assert asked.beyond == ("grant-1 does not cover this call: it is used up or its time is over")
 
     @pytest.mark.slow
-    async def test_another_target_is_what_was_granted(self, tmp_path: Path) -> None:
+    async def test_other_text_with_same_effects_passes(self, tmp_path: Path) -> None:
         """Another command text passes if its effects are the same."""
         async with (
             served(tmp_path, rules=RULES) as server,
@@ -239,7 +239,7 @@ class TestGrant:
             assert (answer.outcome, answer.approved_by) == ("allow", ())
 
     @pytest.mark.slow
-    async def test_not_with_an_edit_of_the_effects(self, tmp_path: Path) -> None:
+    async def test_edit_that_changes_effects_is_refused(self, tmp_path: Path) -> None:
         """A grant with an edit that changes the effects is refused; the request stays open."""
         rules = f"map bash.command rm as delete\n{RULES}\nrequire human-approval before delete"
         async with (
@@ -266,7 +266,7 @@ class TestGrant:
             assert (await asyncio.wait_for(call, 10)).outcome == "block"
 
     @pytest.mark.slow
-    async def test_ends_with_the_maps(self, tmp_path: Path) -> None:
+    async def test_changed_maps_end_the_grant(self, tmp_path: Path) -> None:
         """A grant ends with a change of the maps, and the old maps do not revive it."""
         asking: list[str] = []
         for turn, rules in enumerate((RULES, f"map bash.command ls as list\n{RULES}", RULES)):
@@ -287,7 +287,7 @@ class TestGrant:
         assert asking == ["waiting", "waiting"]
 
     @pytest.mark.slow
-    async def test_stays_through_a_restart(self, tmp_path: Path) -> None:
+    async def test_grant_survives_a_restart(self, tmp_path: Path) -> None:
         """A grant survives a restart with the same maps, and covers only the shown fields."""
         async with (
             served(tmp_path, rules=RULES) as server,
@@ -303,7 +303,7 @@ class TestGrant:
 
 
 class TestEdit:
-    async def test_an_edit_is_not_lost(self, tmp_path: Path) -> None:
+    async def test_edit_survives_a_change_of_rules(self, tmp_path: Path) -> None:
         """G-75: ada's edit to `staging` survives a change of rules, and two others approve it."""
         async with served(tmp_path, rules=f"{TWO}\nblock rm") as server:
             cy = server.tokens.issue("operator", "cy")
@@ -335,7 +335,7 @@ class TestEdit:
                 assert answer.approved_by == ("ben", "cy")
 
     @pytest.mark.slow
-    async def test_through_a_restart(self, tmp_path: Path) -> None:
+    async def test_edit_survives_a_restart(self, tmp_path: Path) -> None:
         """G-75: after a restart the request for an edited call shows the edit."""
         chosen = {"env": "staging"}
         async with (
@@ -366,7 +366,7 @@ class TestPeople:
     async def call(self, gate: AgentSession) -> asyncio.Task[CallAnswer]:
         return asyncio.ensure_future(gate.call("deploy", {"env": "prod"}, call_id="c1"))
 
-    async def test_an_agents_owner_is_no_other_person(self, tmp_path: Path) -> None:
+    async def test_agents_owner_cannot_approve(self, tmp_path: Path) -> None:
         """The owner of the agent's token cannot approve the agent's calls."""
         async with served(tmp_path, rules=TWO) as server:
             mine = server.tokens.issue("agent", "adas bot", "Ada")
@@ -381,7 +381,7 @@ class TestPeople:
                 waits.cancel()
 
     @pytest.mark.slow
-    async def test_a_token_that_is_revoked_in_between(self, tmp_path: Path) -> None:
+    async def test_revoked_token_voids_the_first_approval(self, tmp_path: Path) -> None:
         """The first of two approvals no longer counts if its token is revoked."""
         async with served(tmp_path, rules=TWO) as server:
             jo = server.tokens.issue("operator", "jo")
@@ -406,7 +406,7 @@ class TestPeople:
                 assert (answer.outcome, answer.approved_by) == ("allow", ("ben", "jo"))
 
     @pytest.mark.slow
-    async def test_lengthening_takes_two_other_people(self, tmp_path: Path) -> None:
+    async def test_longer_deadline_takes_two_other_operators(self, tmp_path: Path) -> None:
         """A longer deadline than the rule's takes two operators other than the agent's owner."""
         async with served(tmp_path, rules=f"{TWO} within 10m") as server:
             mine = server.tokens.issue("agent", "adas bot", "ADA")
@@ -441,7 +441,7 @@ class TestPeople:
                 waits.cancel()
 
     @pytest.mark.parametrize("name", ["ADA", "аda"])
-    async def test_a_second_name_for_one_person(self, tmp_path: Path, name: str) -> None:
+    async def test_confusable_operator_name_gets_no_token(self, tmp_path: Path, name: str) -> None:
         """A name that equals an operator's name or looks like it gets no second token."""
         async with served(tmp_path, rules=TWO) as server:
             with pytest.raises(ValueError, match="easily taken for 'ada'"):

@@ -162,7 +162,7 @@ async def eventually(found: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def live(directory: Path, script: list[Step]) -> None:
+async def run_script(directory: Path, script: list[Step]) -> None:
     async with AsyncExitStack() as ends, proxy() as network:
         life = await ends.enter_async_context(AsyncExitStack())
         address = Address(port=0)
@@ -184,10 +184,10 @@ async def live(directory: Path, script: list[Step]) -> None:
         for step in script:
             await world.take(step)
         await world.rest()
-        await hold_true(world, first)
+        await check_laws(world, first)
 
 
-async def hold_true(world: World, first: int) -> None:
+async def check_laws(world: World, first: int) -> None:
     recorded = await world.server.hub.since(Positions(), 100_000)
     for call in world.calls:
         mine = [event.body for event in recorded if event.session == call.session.id]
@@ -222,10 +222,12 @@ async def hold_true(world: World, first: int) -> None:
         ]
         assert len(pushed) <= 2, "a budget outlives losses and restarts"
     for console, subscription in zip(world.consoles, world.told, strict=True):
-        await catches_up(world, console, subscription, [e for e in recorded if e.cursor > first])
+        await check_console_catches_up(
+            world, console, subscription, [e for e in recorded if e.cursor > first]
+        )
 
 
-async def catches_up(
+async def check_console_catches_up(
     world: World, console: ConsoleClient, subscription: Subscription, expected: list[JournalEvent]
 ) -> None:
     """Check that a console got all events since its subscription and shows the hub's sessions."""
@@ -257,4 +259,4 @@ class TestAnyScheduleOfLosses:
     def test_laws(self, script: list[Step]) -> None:
         """A call gets one answer, each allowed call is recorded, and consoles miss no event."""
         with tempfile.TemporaryDirectory() as directory:
-            asyncio.run(live(Path(directory), script))
+            asyncio.run(run_script(Path(directory), script))

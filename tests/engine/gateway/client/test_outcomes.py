@@ -27,7 +27,7 @@ async def approve(server: Served, **options: object) -> None:
 
 class TestReturnedFailures:
     @pytest.mark.parametrize("value", ["Error: 3 failed", {"ok": False}, {"error": "3 failed"}])
-    async def test_unlock_nothing(self, tmp_path: Path, value: object) -> None:
+    async def test_returned_failure_does_not_unlock(self, tmp_path: Path, value: object) -> None:
         """A test that returns its failure instead of raising it does not unlock the deploy (G-71)."""
         async with (
             served(tmp_path) as server,
@@ -37,7 +37,7 @@ class TestReturnedFailures:
             assert await session.gate(lambda: value, name="test")() == value
             assert (await session.call("deploy", {})).outcome == "block"
 
-    async def test_are_what_the_author_says(self, tmp_path: Path) -> None:
+    async def test_classifiers_of_session_and_function_take_precedence(self, tmp_path: Path) -> None:
         """A session's classifier replaces the common shapes, and a function's replaces the session's."""
         async with (
             served(tmp_path) as server,
@@ -50,7 +50,7 @@ class TestReturnedFailures:
             assert (await session.call("deploy", {}, wait=0)).outcome == "waiting"
 
     @pytest.mark.slow
-    async def test_are_failures_where_the_classifier_raises(self, tmp_path: Path) -> None:
+    async def test_raising_classifier_counts_as_failure(self, tmp_path: Path) -> None:
         """A classifier that raises makes the call a failure."""
         async with (
             served(tmp_path) as server,
@@ -63,7 +63,7 @@ class TestReturnedFailures:
 
 class TestAnswers:
     @pytest.mark.slow
-    async def test_of_calls_without_success_are_known_to_replay(self, tmp_path: Path) -> None:
+    async def test_unsuccessful_calls_are_recognized_by_replay(self, tmp_path: Path) -> None:
         """Failed, blocked, unknown and malformed calls share a form of text that replay recognizes."""
 
         def test() -> None:
@@ -88,7 +88,7 @@ class TestAnswers:
             messages = [{"role": "assistant", "tool_calls": [call("test")]}, answer]
             assert [entry.is_error for entry in replay_entries(messages)] in ([], [True])
 
-    async def test_tell_of_an_edit(self, tmp_path: Path) -> None:
+    async def test_edited_call_shows_the_input_that_ran(self, tmp_path: Path) -> None:
         """The model reads that an operator edited its call, and the input that ran."""
         async with (
             served(tmp_path, rules=ASKS) as server,
@@ -104,7 +104,7 @@ class TestAnswers:
 
 
 class TestBlocked:
-    async def test_is_one_error_for_both_gates(self, tmp_path: Path) -> None:
+    async def test_one_error_covers_server_and_local_gate(self, tmp_path: Path) -> None:
         """`BlockedCallError` covers blocks by the server and by a local gate; its text is the reason."""
         async with (
             served(tmp_path) as server,
@@ -121,7 +121,7 @@ class TestBlocked:
 
 
 class TestIgnored:
-    async def test_is_no_input_and_is_passed_on(self, tmp_path: Path) -> None:
+    async def test_ignored_argument_is_passed_unshown(self, tmp_path: Path) -> None:
         """An ignored argument is not shown to operators and not changed by their edits."""
         context = object()
         got: list[object] = []
@@ -157,7 +157,7 @@ class TestIgnored:
                 await running
         assert ran == []
 
-    async def test_has_to_be_there(self, tmp_path: Path) -> None:
+    async def test_unknown_ignored_name_raises_at_once(self, tmp_path: Path) -> None:
         """An ignored name that the function does not take raises an error at once."""
         async with (
             served(tmp_path) as server,

@@ -28,7 +28,7 @@ ONE: list[Mapping[str, object]] = [{"tool": "deploy", "count": 1}]
 
 
 @asynccontextmanager
-async def at_work(
+async def agent_session(
     directory: Path, rules: str = RULES, **options: object
 ) -> AsyncGenerator[tuple[Served, AgentClient, AgentSession]]:
     """Yield a server, a connected agent and its session."""
@@ -49,7 +49,7 @@ async def requests(server: Served, number: int = 1) -> list[ApprovalState]:
     return await until(enough)
 
 
-async def nothing_waits(server: Served) -> None:
+async def wait_for_empty_queue(server: Served) -> None:
     """Return once no request waits."""
 
     async def empty() -> bool:
@@ -90,7 +90,7 @@ async def passes(gate: AgentSession, server: Served) -> bool:
     return False
 
 
-async def given(server: Served, session: str) -> list[GrantGiven]:
+async def recorded_grants(server: Served, session: str) -> list[GrantGiven]:
     """Return the grants in the record of a session."""
     events = await server.hub.recorded(session)
     return [event.body for event in events if isinstance(event.body, GrantGiven)]
@@ -106,19 +106,19 @@ def cut(agent: AgentClient) -> None:
 class TestVanished:
     async def test_connection_before_approval(self, tmp_path: Path) -> None:
         """An agent that reconnects gets the approval of its plan, and its calls are granted once."""
-        async with at_work(tmp_path) as (server, agent, gate):
+        async with agent_session(tmp_path) as (server, agent, gate):
             going = asyncio.create_task(gate.plan(TWO, title="Release"))
             [request] = await requests(server)
             cut(agent)
             await approve(server, request)
             assert (await going).outcome == "allow"
             assert [await passes(gate, server) for _ in range(3)] == [True, True, False]
-            assert len(await given(server, gate.id)) == 1
+            assert len(await recorded_grants(server, gate.id)) == 1
             await check_fold(server.hub, gate.id)
 
     async def test_program_before_approval(self, tmp_path: Path) -> None:
         """A program that resumes a dead program's session has the plan approved in between."""
-        async with at_work(tmp_path) as (server, agent, gate):
+        async with agent_session(tmp_path) as (server, agent, gate):
             going = asyncio.create_task(gate.plan(TWO, title="Release"))
             [request] = await requests(server)
             await agent.link.close()
@@ -132,27 +132,27 @@ class TestVanished:
 
     async def test_withdrawn_before_approval(self, tmp_path: Path) -> None:
         """A withdrawn plan cannot be approved and grants nothing."""
-        async with at_work(tmp_path) as (server, _, gate):
+        async with agent_session(tmp_path) as (server, _, gate):
             going = asyncio.create_task(gate.plan(TWO, title="Release"))
             [request] = await requests(server)
             going.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await going
-            await nothing_waits(server)
+            await wait_for_empty_queue(server)
             outcome = await server.hub.decide(request.id, approved=True, by="ada", digest=request.digest)
             assert not outcome.ok
-            assert await given(server, gate.id) == []
+            assert await recorded_grants(server, gate.id) == []
             assert not await passes(gate, server)
             await check_fold(server.hub, gate.id)
 
     @pytest.mark.slow
-    async def test_withdrawn_as_it_is_approved(self, tmp_path: Path) -> None:
+    async def test_simultaneous_withdrawal_and_approval(self, tmp_path: Path) -> None:
         """Either the approval or the simultaneous withdrawal takes effect, and the record shows which."""
-        async with at_work(tmp_path) as (server, _, gate):
+        async with agent_session(tmp_path) as (server, _, gate):
             for n in range(8):
                 going = asyncio.create_task(gate.plan(ONE, title=f"Release {n}"))
                 [request] = await requests(server)
-                before = len(await given(server, gate.id))
+                before = len(await recorded_grants(server, gate.id))
                 deciding = server.hub.decide(request.id, approved=True, by="ada", digest=request.digest)
                 task = asyncio.ensure_future(deciding)
                 for _ in range(n):
@@ -161,14 +161,14 @@ class TestVanished:
                 outcome = await task
                 with pytest.raises(asyncio.CancelledError):
                     await going
-                await nothing_waits(server)
+                await wait_for_empty_queue(server)
 
                 async def over(title: str = f"Release {n}") -> bool:
                     calls = (await server.hub.session(gate.id)).calls.values()
                     return all(c.status != "waiting" for c in calls if c.input.get("title") == title)
 
                 await until(over)
-                new = len(await given(server, gate.id)) - before
+                new = len(await recorded_grants(server, gate.id)) - before
                 bodies = [e.body for e in await server.hub.recorded(gate.id)]
                 said = [each.text or "" for each in bodies if each.type == "message"]
                 # The agent may withdraw the plan after its approval and before a grant for it.
@@ -176,9 +176,9 @@ class TestVanished:
                 assert new == (1 if outcome.ok and not taken_back else 0), (n, outcome)
                 await check_fold(server.hub, gate.id)
 
-    async def test_another_plan_after_approval(self, tmp_path: Path) -> None:
+    async def test_two_approved_plans_add_up(self, tmp_path: Path) -> None:
         """The remaining calls of two approved plans add up, and each plan is revoked separately."""
-        async with at_work(tmp_path) as (server, _, gate):
+        async with agent_session(tmp_path) as (server, _, gate):
             for steps in (TWO, ONE):
                 going = asyncio.create_task(gate.plan(steps, title="Release"))
                 [request] = await requests(server)
@@ -193,14 +193,14 @@ class TestVanished:
     @pytest.mark.slow
     async def test_session_ended(self, tmp_path: Path) -> None:
         """Closing the session removes its plan from the queue, and a late approval grants nothing."""
-        async with at_work(tmp_path) as (server, _, gate):
+        async with agent_session(tmp_path) as (server, _, gate):
             going = asyncio.create_task(gate.plan(TWO, title="Release"))
             [request] = await requests(server)
             await gate.close()
-            await nothing_waits(server)
+            await wait_for_empty_queue(server)
             outcome = await server.hub.decide(request.id, approved=True, by="ada", digest=request.digest)
             assert not outcome.ok
-            assert await given(server, gate.id) == []
+            assert await recorded_grants(server, gate.id) == []
             with pytest.raises(RequestFailedError, match="has ended"):
                 await going
 
@@ -208,7 +208,7 @@ class TestVanished:
     async def test_client_gave_up(self, tmp_path: Path) -> None:
         """A plan approved after its client gave up grants nothing until the same plan is shown again."""
         late = ApprovalPolicy(late=900.0)
-        async with at_work(tmp_path, policy=late) as (server, _, gate):
+        async with agent_session(tmp_path, policy=late) as (server, _, gate):
             written: dict[str, JsonValue] = {
                 "title": "Release",
                 "steps": [{"tool": "deploy", "count": 2}],
@@ -217,7 +217,7 @@ class TestVanished:
             [request] = await requests(server)
             assert await gate.give_up("p1", "timed out") is not None
             await approve(server, request)
-            assert await given(server, gate.id) == []
+            assert await recorded_grants(server, gate.id) == []
             assert not await passes(gate, server)
             wider = {**written, "steps": [{"tool": "deploy", "count": 3}]}
             other = asyncio.create_task(gate.call("plan", wider, call_id="p2"))
@@ -230,7 +230,7 @@ class TestVanished:
             assert (await other).outcome == "block"
             again = await asyncio.wait_for(gate.call("plan", written, call_id="p3"), 10)
             assert again.outcome == "allow", again.reason
-            assert len(await given(server, gate.id)) == 1
+            assert len(await recorded_grants(server, gate.id)) == 1
             assert [await passes(gate, server) for _ in range(3)] == [True, True, False]
             await check_fold(server.hub, gate.id)
 
@@ -238,12 +238,12 @@ class TestVanished:
 class TestAtOnce:
     async def test_two_plans(self, tmp_path: Path) -> None:
         """Two operators approve two waiting plans at once, and the granted calls add up."""
-        async with at_work(tmp_path) as (server, _, gate):
+        async with agent_session(tmp_path) as (server, _, gate):
             going = [asyncio.create_task(gate.plan(s, title=f"Release {len(s)}")) for s in (TWO, ONE)]
             first, second = await requests(server, 2)
             await asyncio.gather(approve(server, second, server.ben), approve(server, first, server.ada))
             assert {(await each).outcome for each in going} == {"allow"}
-            grants = await given(server, gate.id)
+            grants = await recorded_grants(server, gate.id)
             assert sorted(g.grant.key for g in grants) == ["grant-1", "grant-2"]
             assert {g.grant.plan for g in grants} == {"plan-1", "plan-2"}
             assert {g.by for g in grants} == {"ada", "ben"}
@@ -252,7 +252,7 @@ class TestAtOnce:
 
     async def test_one_plan_twice(self, tmp_path: Path) -> None:
         """If operators approve one plan at once, one approval counts and grants the calls once."""
-        async with at_work(tmp_path) as (server, _, gate):
+        async with agent_session(tmp_path) as (server, _, gate):
             going = asyncio.create_task(gate.plan(TWO, title="Release"))
             [request] = await requests(server)
             outcomes = await asyncio.gather(
@@ -265,9 +265,9 @@ class TestAtOnce:
             assert (await going).outcome == "allow"
             assert [await passes(gate, server) for _ in range(3)] == [True, True, False]
 
-    async def test_calls(self, tmp_path: Path) -> None:
+    async def test_simultaneous_calls_within_the_plan(self, tmp_path: Path) -> None:
         """A plan allows only its number of calls, also if ten are made at once."""
-        async with at_work(tmp_path) as (server, _, gate):
+        async with agent_session(tmp_path) as (server, _, gate):
             going = asyncio.create_task(gate.plan(TWO, title="Release"))
             [request] = await requests(server)
             await approve(server, request)
@@ -284,7 +284,7 @@ class TestAtOnce:
     @pytest.mark.slow
     async def test_revoked_as_it_is_used(self, tmp_path: Path) -> None:
         """A call during the revocation of its plan passes or is queued, in the order of the record."""
-        async with at_work(tmp_path) as (server, _, gate):
+        async with agent_session(tmp_path) as (server, _, gate):
             for n in range(6):
                 going = asyncio.create_task(gate.plan(ONE, title=f"Release {n}"))
                 [request] = await requests(server)
@@ -304,7 +304,7 @@ class TestTogether:
 
     async def test_plan_grant_and_limit(self, tmp_path: Path) -> None:
         """The limit blocks calls that plan and grant would allow, and a block uses up neither."""
-        async with at_work(tmp_path, self.RULES) as (server, _, gate):
+        async with agent_session(tmp_path, self.RULES) as (server, _, gate):
             plan = asyncio.create_task(gate.plan(TWO, title="Release"))
             [request] = await requests(server)
             await approve(server, request)
@@ -326,7 +326,7 @@ class TestTogether:
 
     async def test_more_than_the_limit(self, tmp_path: Path) -> None:
         """Calls of a plan beyond a limit are blocked and use up no grant."""
-        async with at_work(tmp_path, self.RULES) as (server, _, gate):
+        async with agent_session(tmp_path, self.RULES) as (server, _, gate):
             plan = asyncio.create_task(gate.plan([{"tool": "deploy", "count": 5}], title="Release"))
             [request] = await requests(server)
             found = [(f.calls, f.outcome) for f in request.plan[0].findings]
@@ -343,7 +343,7 @@ class TestTogether:
 class TestRestarted:
     async def test_before_approval(self, tmp_path: Path) -> None:
         """A waiting plan survives a restart with its forecast."""
-        async with at_work(tmp_path) as (server, _, gate):
+        async with agent_session(tmp_path) as (server, _, gate):
             address = server.address
             agent_client = AgentClient(server.url, server.agent, patience=10.0)
             await agent_client.link.open()
@@ -362,7 +362,7 @@ class TestRestarted:
 
     async def test_between_calls(self, tmp_path: Path) -> None:
         """The remaining calls of a plan survive a restart; a repeated call id uses up no other one."""
-        async with at_work(tmp_path) as (server, _, _):
+        async with agent_session(tmp_path) as (server, _, _):
             address = server.address
             client = AgentClient(server.url, server.agent, patience=10.0)
             await client.link.open()
@@ -380,10 +380,10 @@ class TestRestarted:
             await client.close()
 
     @pytest.mark.slow
-    async def test_by_two_people(self, tmp_path: Path) -> None:
+    async def test_one_operator_does_not_count_twice(self, tmp_path: Path) -> None:
         """One operator's approval does not count twice for a plan by 2 after a restart."""
         rules = RULES.replace("before plan", "before plan by 2")
-        async with at_work(tmp_path, rules) as (server, _, _):
+        async with agent_session(tmp_path, rules) as (server, _, _):
             address = server.address
             client = AgentClient(server.url, server.agent, patience=10.0)
             await client.link.open()
@@ -402,7 +402,7 @@ class TestRestarted:
                 assert [each.by for each in request.given] == ["ada"]
             await approve(server, request, server.ben)
             assert (await going).outcome == "allow"
-            assert len(await given(server, gate.id)) == 1
+            assert len(await recorded_grants(server, gate.id)) == 1
             assert [await passes(gate, server) for _ in range(3)] == [True, True, False]
             await check_fold(server.hub, gate.id)
             await client.close()
@@ -410,7 +410,7 @@ class TestRestarted:
     @pytest.mark.slow
     async def test_edited(self, tmp_path: Path) -> None:
         """The request for an edited plan shows the edit after a restart."""
-        async with at_work(tmp_path) as (server, _, _):
+        async with agent_session(tmp_path) as (server, _, _):
             address = server.address
             client = AgentClient(server.url, server.agent, patience=10.0)
             await client.link.open()
@@ -437,7 +437,7 @@ class TestRestarted:
     @pytest.mark.slow
     async def test_under_other_rules(self, tmp_path: Path) -> None:
         """A plan that was approved under other rules allows no call after the restart."""
-        async with at_work(tmp_path) as (server, _, _):
+        async with agent_session(tmp_path) as (server, _, _):
             address = server.address
             client = AgentClient(server.url, server.agent, patience=10.0)
             await client.link.open()
@@ -458,7 +458,7 @@ class TestByTwo:
 
     async def test_one_is_not_enough(self, tmp_path: Path) -> None:
         """A plan allows no call until two operators have approved it; one cannot approve twice."""
-        async with at_work(tmp_path, self.RULES) as (server, agent, gate):
+        async with agent_session(tmp_path, self.RULES) as (server, agent, gate):
             going = asyncio.create_task(gate.plan(TWO, title="Release"))
             [request] = await requests(server)
             await approve(server, request)
@@ -477,7 +477,7 @@ class TestByTwo:
     @pytest.mark.slow
     async def test_withdrawn_between(self, tmp_path: Path) -> None:
         """An approval of a withdrawn plan counts neither for another plan nor for the same one."""
-        async with at_work(tmp_path, self.RULES) as (server, _, gate):
+        async with agent_session(tmp_path, self.RULES) as (server, _, gate):
             for by in (server.ada, server.ben):
                 going = asyncio.create_task(gate.plan(TWO, title="Release"))
                 [request] = await requests(server)
@@ -487,18 +487,18 @@ class TestByTwo:
                 going.cancel()
                 with pytest.raises(asyncio.CancelledError):
                     await going
-                await nothing_waits(server)
-            assert await given(server, gate.id) == []
+                await wait_for_empty_queue(server)
+            assert await recorded_grants(server, gate.id) == []
             assert not await passes(gate, server)
 
 
 class TestShadow:
-    async def test_gives_nothing(self, tmp_path: Path) -> None:
+    async def test_plan_in_shadow_mode_grants_nothing(self, tmp_path: Path) -> None:
         """A plan in shadow mode grants nothing after a change to enforce mode."""
-        async with at_work(tmp_path, mode="shadow") as (server, _, gate):
+        async with agent_session(tmp_path, mode="shadow") as (server, _, gate):
             answer = await gate.plan(TWO, title="Release")
             assert answer.outcome == "allow"
-            assert await given(server, gate.id) == []
+            assert await recorded_grants(server, gate.id) == []
             assert (await server.hub.set_mode(gate.id, "enforce", by="ada", reason="live")).ok
             assert not await passes(gate, server)
             events = await server.hub.recorded(gate.id)

@@ -35,7 +35,7 @@ def square(number: int) -> int:
     return number * number
 
 
-async def beside(work: Callable[[], T]) -> T:
+async def in_thread(work: Callable[[], T]) -> T:
     """Run blocking work in a thread beside the server's loop and return its result."""
     return await asyncio.to_thread(work)
 
@@ -50,7 +50,7 @@ class TestPlan:
                     planned = gate.plan([{"tool": "deploy"}], title="Release 1.4")
                     return planned.outcome, gate.call("deploy", {}).outcome
 
-            going = asyncio.ensure_future(beside(work))
+            going = asyncio.ensure_future(in_thread(work))
             await approve(server)
             assert await going == ("allow", "allow")
 
@@ -77,13 +77,13 @@ class TestGating:
                 return gated(env="prod")
 
         async with served(tmp_path) as server:
-            running = asyncio.create_task(beside(work))
+            running = asyncio.create_task(in_thread(work))
             await approve(server, input={"env": "staging"})
             assert await running == "deployed to staging"
             assert await server.hub.sessions() == []
         assert threads[0] is threads[1]
 
-    async def test_a_model_s_calls(self, tmp_path: Path) -> None:
+    async def test_openai_tool_calls_get_same_answers(self, tmp_path: Path) -> None:
         """Entries of an OpenAI answer get the same answers as from the async client."""
         entry = {"id": "1", "function": {"name": "test", "arguments": "{}"}}
         blocked = {"id": "2", "function": {"name": "rm", "arguments": "{}"}}
@@ -97,11 +97,11 @@ class TestGating:
                 return [session.run(each, tools)["content"] for each in (entry, blocked)]
 
         async with served(tmp_path) as server:
-            failed, refused = await beside(work)
+            failed, refused = await in_thread(work)
         assert failed == "Error: test failed: ZeroDivisionError: division by zero"
         assert str(refused).startswith("Error: rm was not run: ")
 
-    async def test_from_several_threads(self, tmp_path: Path) -> None:
+    async def test_threads_share_a_session(self, tmp_path: Path) -> None:
         """Threads share a session, and one that waits for an operator does not block the others."""
 
         def work() -> list[object]:
@@ -118,7 +118,7 @@ class TestGating:
 
         async with served(tmp_path, rules=ASKS) as server:
             finished = threading.Event()
-            running = asyncio.create_task(beside(work))
+            running = asyncio.create_task(in_thread(work))
             await asyncio.to_thread(finished.wait, 60)
             await approve(server)
             assert await running == ["deployed", *map(square, range(40))]
@@ -137,7 +137,7 @@ class TestGating:
                 assert session.call("deploy", {}).outcome == "block"
 
         async with served(tmp_path) as server:
-            await beside(work)
+            await in_thread(work)
 
 
 class TestEnd:
@@ -159,9 +159,9 @@ class TestEnd:
                     resumed.call("list", {})
 
         async with served(tmp_path) as server:
-            await beside(work)
+            await in_thread(work)
 
-    async def test_ends_what_waits(self, tmp_path: Path) -> None:
+    async def test_closing_ends_a_waiting_thread(self, tmp_path: Path) -> None:
         """A thread that waits for an operator gets an error when another thread closes the client."""
 
         def work() -> None:
@@ -176,13 +176,13 @@ class TestEnd:
 
         async with served(tmp_path, rules=ASKS) as server:
             waiting, asked = threading.Event(), threading.Event()
-            running = asyncio.create_task(beside(work))
+            running = asyncio.create_task(in_thread(work))
             await until(server.hub.approvals)
             asked.set()
             await running
 
     @pytest.mark.slow
-    async def test_while_others_call(self, tmp_path: Path) -> None:
+    async def test_closing_raises_in_calling_threads(self, tmp_path: Path) -> None:
         """Threads that use a client while it closes get an error and do not wait forever."""
 
         def work() -> None:
@@ -204,16 +204,16 @@ class TestEnd:
 
         async with served(tmp_path) as server:
             for _ in range(5):
-                await beside(work)
+                await in_thread(work)
 
-    async def test_an_unreachable_server(self, tmp_path: Path) -> None:
+    async def test_unreachable_server_ends_the_thread_with_error(self, tmp_path: Path) -> None:
         """A client that cannot connect ends its thread with the error."""
         with pytest.raises(Exception, match="No Interlock server answers"):
-            await beside(SyncAgentClient("ws://127.0.0.1:9", "x" * 43, patience=0.0).__enter__)
+            await in_thread(SyncAgentClient("ws://127.0.0.1:9", "x" * 43, patience=0.0).__enter__)
         assert threads_of_clients() == []
 
     @pytest.mark.slow
-    async def test_belongs_to_one_process(self, tmp_path: Path) -> None:
+    async def test_forked_child_gets_an_error(self, tmp_path: Path) -> None:
         """A forked child gets an error that it needs its own client, instead of waiting forever."""
 
         def work() -> str:
@@ -227,7 +227,7 @@ class TestEnd:
                 return found
 
         async with served(tmp_path) as server:
-            assert "after the fork" in await beside(work)
+            assert "after the fork" in await in_thread(work)
 
 
 def threads_of_clients() -> list[str]:

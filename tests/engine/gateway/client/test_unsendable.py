@@ -45,7 +45,7 @@ async def recorded(server: Served) -> list[object]:
 
 
 class TestWhatCannotBeSent:
-    async def test_raises_the_error_of_the_client(self, tmp_path: Path) -> None:
+    async def test_error_names_the_faulty_place(self, tmp_path: Path) -> None:
         """Each kind of request raises an error that names the faulty place."""
         async with served(tmp_path) as server, server.agent_client() as client:
             session = await client.open("bot")
@@ -78,7 +78,7 @@ class TestWhatCannotBeSent:
             assert await recorded(server) == []
 
     @pytest.mark.slow
-    async def test_also_without_await(self, tmp_path: Path) -> None:
+    async def test_synchronous_client_raises_same_error(self, tmp_path: Path) -> None:
         """The synchronous client raises the same error."""
 
         def ask(url: str, secret: str) -> None:
@@ -93,7 +93,7 @@ class TestWhatCannotBeSent:
             await asyncio.to_thread(ask, server.url, server.agent)
             assert await recorded(server) == []
 
-    async def test_a_character_that_stands_for_another_is_sent(self, tmp_path: Path) -> None:
+    async def test_replacement_character_is_sent(self, tmp_path: Path) -> None:
         """A replacement character in the agent's own text is sent like any other character."""
         async with served(tmp_path) as server, server.agent_client() as client:
             session = await client.open("bot")

@@ -70,7 +70,7 @@ async def accepted(hub: SharedHub, session: str = "robin-1") -> None:
 
 
 class TestStopped:
-    async def test_at_every_server(
+    async def test_session_is_not_resumed_at_any_server(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """Both servers list the session as diverged, refuse to resume it and show no request of it."""
@@ -87,13 +87,13 @@ class TestStopped:
         with pytest.raises((JournalError, UnknownSessionError)):
             await lost
 
-        async def as_it_is() -> bool:
+        async def is_unchanged() -> bool:
             return [(await hub.session("robin-1")).seq for hub in two] == [1, 1]
 
-        await becomes(as_it_is)
+        await becomes(is_unchanged)
 
     @pytest.mark.slow
-    async def test_after_its_server_and_all_others_ended(
+    async def test_server_started_later_does_not_resume_it(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """A server that starts later lists the session as diverged and does not resume it."""
@@ -114,7 +114,7 @@ class TestStopped:
         finally:
             await later.close()
 
-    async def test_where_its_server_was_killed_before_it_noticed(
+    async def test_following_server_detects_the_loss(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """A server that only followed the session detects the loss."""
@@ -134,7 +134,7 @@ class TestStopped:
         await asyncio.gather(lost, return_exceptions=True)
 
     @pytest.mark.slow
-    async def test_is_said_once_at_each_server_however_often_its_agent_calls(
+    async def test_is_logged_once_per_server(
         self,
         two: tuple[SharedHub, SharedHub],
         postgresql: PostgresLocation,
@@ -162,7 +162,7 @@ class TestStopped:
         assert [each.exc_info for each in about if each.exc_info] == []
 
     @pytest.mark.slow
-    async def test_a_console_hears_of_it(
+    async def test_divergence_is_published_to_consoles(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """The other server publishes the divergence to its subscribers as a failure of the session."""
@@ -178,7 +178,7 @@ class TestStopped:
                     break
 
     @pytest.mark.slow
-    async def test_an_agent_that_is_hosted(
+    async def test_hosted_agent_is_not_resumed_before_acceptance(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """The agent's loop ends, and no server resumes the session before the loss is accepted."""
@@ -218,12 +218,14 @@ class TestStopped:
         assert await there.resume_session(session, agent(), config) == session
 
     @pytest.mark.slow
-    async def test_a_flow(self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation) -> None:
+    async def test_flow_is_not_resumed_before_acceptance(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
         """Waiting for the end of the flow returns, and no server resumes the flow."""
         here, there = two
         session = await here.open_flow(Release, Asked(), SessionConfig({}))
         waiting = asyncio.ensure_future(here.flow_ended(session))
-        await becomes(lambda: there_has(there, session))
+        await becomes(lambda: follows_begun_session(there, session))
         await took_over(postgresql, session, here)
         await becomes(stopped(there, session))
         await asyncio.wait([waiting], timeout=20)
@@ -233,14 +235,14 @@ class TestStopped:
                 await hub.resume_flow(session, Release, SessionConfig({}))
 
 
-async def there_has(hub: SharedHub, session: str) -> bool:
+async def follows_begun_session(hub: SharedHub, session: str) -> bool:
     """Tell whether a server follows a session that has begun its first step."""
     view = hub._peers.find(session)
     return view is not None and view.state.seq > 1
 
 
 class TestAccepted:
-    async def test_goes_on_at_any_server(
+    async def test_resumes_at_any_server(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """After an acceptance at one server, the agent can resume the session at either server."""
@@ -251,7 +253,7 @@ class TestAccepted:
         await becomes(stopped(here))
         await accepted(there)
         for hub in (here, there):
-            await becomes(lambda hub=hub: whole(hub))
+            await becomes(lambda hub=hub: knows_no_divergence(hub))
             await resumed(hub, rules=RULES)
             assert (await hub.call("robin-1", f"t-{hub._lease.id}", "test", {})).outcome == "allow"
         bodies = [each.body for each in await there.recorded("robin-1")]
@@ -262,7 +264,7 @@ class TestAccepted:
         await asyncio.gather(lost, return_exceptions=True)
 
     @pytest.mark.slow
-    async def test_before_its_server_noticed_ends_the_session_there(
+    async def test_paused_owner_ends_the_session(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """A paused server ends its session if the loss was accepted at another server."""
@@ -285,7 +287,7 @@ class TestAccepted:
         assert (await here.call("robin-1", "t1", "test", {})).outcome == "allow"
 
     @pytest.mark.slow
-    async def test_only_by_an_operator_with_a_name_a_reason_and_the_right(
+    async def test_requires_operator_name_reason_and_right(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """Otherwise the loss is not accepted, and the session stays stopped."""
@@ -307,6 +309,6 @@ class TestAccepted:
             await resumed(there, rules=RULES)
 
 
-async def whole(hub: SharedHub) -> bool:
+async def knows_no_divergence(hub: SharedHub) -> bool:
     """Tell whether a server knows of no diverged session."""
     return not hub._journal.diverged_sessions

@@ -63,7 +63,7 @@ class Shipped(BaseModel):
 
 class TestFailover:
     @pytest.mark.slow
-    async def test_goes_on_at_another_server(
+    async def test_resumes_at_another_server(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """The agent resumes the session at another server, and its call requests approval again."""
@@ -90,7 +90,7 @@ class TestFailover:
         await asyncio.gather(lost, return_exceptions=True)
 
     @pytest.mark.slow
-    async def test_lets_the_silent_one_answer_nothing(
+    async def test_server_without_lease_cannot_decide(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """A server without a lease cannot record or allow a call."""
@@ -108,7 +108,7 @@ class TestFailover:
         assert "call.decided" not in kinds
 
     @pytest.mark.slow
-    async def test_performs_what_was_asked_of_the_dead(
+    async def test_answer_for_dead_server_is_reported_as_not_counted(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """An answer for a server that died is reported to its operator as not counted."""
@@ -126,7 +126,7 @@ class TestFailover:
         await asyncio.gather(lost, return_exceptions=True)
 
     @pytest.mark.slow
-    async def test_an_agent_that_is_coming_keeps_its_session(
+    async def test_takeover_does_not_end_session_being_resumed(
         self,
         two: tuple[SharedHub, SharedHub],
         postgresql: PostgresLocation,
@@ -152,14 +152,14 @@ class TestFailover:
         await there.take_over()
         go.set()
         await coming
-        await goes_on(there)
+        await repeat_call_until_requested(there)
         await there.take_over()
         assert (await there.session("robin-1")).approvals
         lost.cancel()
         await asyncio.gather(lost, return_exceptions=True)
 
     @pytest.mark.slow
-    async def test_an_agent_that_comes_amid_the_end_waits_for_it(
+    async def test_resume_waits_for_recorded_end(
         self,
         two: tuple[SharedHub, SharedHub],
         postgresql: PostgresLocation,
@@ -185,12 +185,12 @@ class TestFailover:
         assert not coming.done()
         go.set()
         await asyncio.gather(ending, coming)
-        await goes_on(there)
+        await repeat_call_until_requested(there)
         lost.cancel()
         await asyncio.gather(lost, return_exceptions=True)
 
 
-async def goes_on(hub: SharedHub) -> None:
+async def repeat_call_until_requested(hub: SharedHub) -> None:
     """Make the session's call again, and wait until it requests approval as its record says."""
     task = asyncio.ensure_future(hub.call("robin-1", "d1", "deploy", {"env": "prod"}))
 
@@ -205,7 +205,7 @@ async def goes_on(hub: SharedHub) -> None:
 
 class TestAgentThatComesToAnotherServer:
     @pytest.mark.slow
-    async def test_has_its_session_there(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_session_moves_to_the_agents_new_server(self, two: tuple[SharedHub, SharedHub]) -> None:
         """The previous server releases the session; its call requests approval again at the new one."""
         here, there = two
         before = await asked(here, there)
@@ -225,7 +225,7 @@ class TestAgentThatComesToAnotherServer:
         assert here.server_of("robin-1")
 
     @pytest.mark.slow
-    async def test_which_it_gave_up_keeps_its_session(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_late_transfer_answer_moves_no_session(self, two: tuple[SharedHub, SharedHub]) -> None:
         """A late answer to a transfer request does not move a session whose agent has come back."""
         here, there = two
         task = await asked(here, there)
@@ -245,7 +245,7 @@ class TestAgentThatComesToAnotherServer:
 
 class TestServerThatEnds:
     @pytest.mark.slow
-    async def test_hands_its_sessions_over(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_sessions_are_handed_over_open(self, two: tuple[SharedHub, SharedHub]) -> None:
         """No session is closed, and the call requests approval again at the agent's next server."""
         here, there = two
         before = await asked(here, there)
@@ -270,9 +270,7 @@ class TestServerThatEnds:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("first", ["server", "agent"])
-    async def test_leaves_what_an_agent_runs_as_it_is(
-        self, two: tuple[SharedHub, SharedHub], first: str
-    ) -> None:
+    async def test_allowed_call_stays_running(self, two: tuple[SharedHub, SharedHub], first: str) -> None:
         """An allowed call stays running, whether the other server or the agent comes first."""
         here, there = two
         await opened(here, RULES)
@@ -297,7 +295,7 @@ class TestServerThatEnds:
         assert not any("unknown" in headline(each) for each in events)
 
     @pytest.mark.slow
-    async def test_waits_for_tools_that_it_runs(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_running_hosted_tool_finishes(self, two: tuple[SharedHub, SharedHub]) -> None:
         """A running tool of a hosted agent finishes, and the agent's next call is not decided here."""
         here, there = two
         running, done = asyncio.Event(), asyncio.Event()
@@ -325,7 +323,7 @@ class TestServerThatEnds:
         assert "b2" not in [each.call_id for each in bodies if isinstance(each, CallDecided)]
 
     @pytest.mark.slow
-    async def test_waits_for_the_step_that_a_flow_is_at(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_current_flow_step_finishes_once(self, two: tuple[SharedHub, SharedHub]) -> None:
         """The current step finishes and is not repeated; another server takes the next step."""
         here, there = two
         begun, done = asyncio.Event(), asyncio.Event()
@@ -368,7 +366,7 @@ class TestServerThatEnds:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("first", ["the drain", "the agent"])
-    async def test_while_an_agent_has_its_session_fetched(
+    async def test_session_fetched_during_drain_is_ended_once(
         self, two: tuple[SharedHub, SharedHub], first: str
     ) -> None:
         """If an agent fetches its session during the drain, the session is ended once, not twice."""
@@ -386,7 +384,7 @@ class TestServerThatEnds:
         await resumed(there, rules=RULES)
 
     @pytest.mark.slow
-    async def test_where_the_database_does_not_say_who_else_runs(
+    async def test_sessions_stay_open_if_servers_cannot_be_listed(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """If a server cannot list the others, it leaves its sessions open for a takeover."""
@@ -404,7 +402,7 @@ class TestServerThatEnds:
         await resumed(there, rules=RULES)
 
     @pytest.mark.slow
-    async def test_that_is_killed_amid_the_drain(
+    async def test_kill_during_drain_keeps_handed_over_calls(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """Sessions that were handed over before the kill continue with their calls still running."""
@@ -425,7 +423,7 @@ class TestServerThatEnds:
         here._following = None
 
     @pytest.mark.slow
-    async def test_leaves_tools_that_nobody_waits_for(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_leave_now_hands_over_immediately(self, two: tuple[SharedHub, SharedHub]) -> None:
         """The server reports its wait at once, and hands over immediately after `leave_now`."""
         here, there = two
         running = asyncio.Event()
@@ -457,7 +455,7 @@ class TestServerThatEnds:
         await becomes(unknown)
 
     @pytest.mark.slow
-    async def test_says_nothing_of_how_its_agents_stop(
+    async def test_handed_over_agent_causes_no_warning(
         self, two: tuple[SharedHub, SharedHub], caplog: pytest.LogCaptureFixture
     ) -> None:
         """The server logs no warning if a handed-over agent cannot record its end here."""
@@ -481,7 +479,9 @@ class TestServerThatEnds:
         assert [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING] == []
 
     @pytest.mark.slow
-    async def test_asks_an_ending_server_for_nothing(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_agent_gets_session_once_ending_server_releases_it(
+        self, two: tuple[SharedHub, SharedHub]
+    ) -> None:
         """An agent that comes during its server's shutdown gets its session as soon as it is released."""
         here, there = two
         await opened(here, RULES)
@@ -493,7 +493,7 @@ class TestServerThatEnds:
         assert await asyncio.wait_for(coming, 10) == "robin-1"
 
     @pytest.mark.slow
-    async def test_as_the_last_one_closes_them(
+    async def test_last_server_closes_its_sessions(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """The last server closes its sessions as done, because no other server is left."""
@@ -507,7 +507,7 @@ class TestServerThatEnds:
 
 class TestServerThatWasEnded:
     @pytest.mark.slow
-    async def test_says_so_to_whoever_runs_it(
+    async def test_lost_raises_error_with_remedy(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """The hub's `lost` raises an error that tells the operator to start the server again."""
@@ -517,7 +517,7 @@ class TestServerThatWasEnded:
         with pytest.raises(JournalError, match="start it again"):
             await asyncio.wait_for(here.lost(), 20)
 
-    async def test_has_its_agents_ask_elsewhere(
+    async def test_call_in_progress_fails_with_server_ended(
         self,
         two: tuple[SharedHub, SharedHub],
         postgresql: PostgresLocation,
@@ -530,21 +530,21 @@ class TestServerThatWasEnded:
         assert counters is not None
         reserve = counters.reserve
 
-        def ended_meanwhile(wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
+        def reserve_after_end(wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
             found = reserve(wanted, versions)
             with reading(postgresql) as connection:
                 connection.execute("UPDATE server SET ended = 1 WHERE id = ?", (here._lease.id,))
                 connection.execute("UPDATE lane SET server = NULL WHERE server = ?", (here._lease.id,))
             return found
 
-        monkeypatch.setattr(counters, "reserve", ended_meanwhile)
+        monkeypatch.setattr(counters, "reserve", reserve_after_end)
         with pytest.raises(ServerEnded):
             await here.call("robin-1", "r1", "refund", {})
 
 
 class TestServerWithoutItsDatabase:
     @pytest.mark.slow
-    async def test_says_once_that_it_cannot_follow(
+    async def test_outage_and_return_are_logged_once(
         self,
         two: tuple[SharedHub, SharedHub],
         caplog: pytest.LogCaptureFixture,
@@ -576,7 +576,7 @@ class TestServerWithoutItsDatabase:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("follows", [True, False])
-    async def test_closes_beside_a_session_that_diverged(
+    async def test_diverged_session_does_not_prevent_close(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation, follows: bool
     ) -> None:
         """The last server closes without an error and ends its other sessions."""

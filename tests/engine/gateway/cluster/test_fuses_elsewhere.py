@@ -25,7 +25,7 @@ FUSE = 0.4
 
 class TestTakenBack:
     @pytest.mark.slow
-    async def test_while_the_owner_is_paused(self, postgresql: PostgresLocation) -> None:
+    async def test_paused_owner_accepts_pending_withdrawal(self, postgresql: PostgresLocation) -> None:
         """A fuse that ended only because its server was paused leaves time for what came meanwhile."""
         policy = ApprovalPolicy(fuse=FUSE)
         here = await asyncio.to_thread(open_hub, postgresql, policy=policy)

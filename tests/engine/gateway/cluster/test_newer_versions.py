@@ -55,7 +55,7 @@ async def listed(hub: SharedHub, session: str) -> bool:
 
 class TestOlderServer:
     @pytest.mark.slow
-    async def test_goes_on_following(self, older: SharedHub, newer: Journal) -> None:
+    async def test_shows_unknown_event_and_later_ones(self, older: SharedHub, newer: Journal) -> None:
         """The server shows an event of an unknown type and the events after it."""
         heard = older.subscribe()
         await asyncio.to_thread(newer.write, "s", opening(), SessionPaused(), decided("c1", "test"))
@@ -76,7 +76,7 @@ class TestOlderServer:
 
     @pytest.mark.slow
     @pytest.mark.parametrize(("body", "part"), NEWER.values(), ids=NEWER)
-    async def test_leaves_it_to_a_newer_one(
+    async def test_leaves_unknown_sessions_and_takes_known_ones(
         self,
         older: SharedHub,
         newer: Journal,
@@ -109,7 +109,7 @@ class TestOlderServer:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("column", ["status", "mode", "kind"])
-    async def test_leaves_a_session_whose_line_it_does_not_know(
+    async def test_leaves_session_with_unknown_listed_value(
         self,
         older: SharedHub,
         newer: Journal,
@@ -141,7 +141,7 @@ class TestOlderServer:
         assert kept == "asleep"
 
     @pytest.mark.slow
-    async def test_leaves_whole_families(
+    async def test_leaves_parent_of_unknown_subagent(
         self, older: SharedHub, newer: Journal, postgresql: PostgresLocation
     ) -> None:
         """If the record of a subagent is unknown, the server leaves its parent session open as well."""
@@ -157,7 +157,7 @@ class TestOlderServer:
         assert owner(postgresql, "s") is None
         assert owner(postgresql, "s/1") is None
 
-    async def test_takes_no_agent_of_it(
+    async def test_refuses_agent_of_unknown_session(
         self, older: SharedHub, newer: Journal, postgresql: PostgresLocation
     ) -> None:
         """The server refuses an agent that resumes such a session; the session keeps its owner."""
@@ -171,7 +171,7 @@ class TestOlderServer:
         await asyncio.to_thread(newer.close)
 
     @pytest.mark.slow
-    async def test_is_not_kept_from_others_by_many(
+    async def test_many_unknown_sessions_do_not_hide_a_known_one(
         self, older: SharedHub, newer: Journal, postgresql: PostgresLocation
     ) -> None:
         """Unknown sessions do not hide a known one, even if they exceed the size of a takeover batch."""

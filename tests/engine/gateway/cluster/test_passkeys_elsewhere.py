@@ -30,24 +30,24 @@ async def waits(hub: SharedHub, other: SharedHub, rules: str = RULES) -> asyncio
     return task
 
 
-async def only(hub: SharedHub) -> ApprovalState:
+async def only_request(hub: SharedHub) -> ApprovalState:
     """Return the one open request."""
     [request] = await hub.approvals()
     return request
 
 
 async def challenged(hub: SharedHub, by: str) -> KeyRequest:
-    request = await only(hub)
+    request = await only_request(hub)
     return await hub.challenge_key(request.id, digest=request.digest, origin=PAGE, by=by)
 
 
 async def approve(hub: SharedHub, by: str, answer: KeyAnswer) -> Outcome:
-    request = await only(hub)
+    request = await only_request(hub)
     return await hub.decide(request.id, approved=True, by=by, digest=request.digest, passkey=answer)
 
 
 class TestKeyOfAnotherServer:
-    async def test_counts_with_a_challenge_of_one_and_an_answer_at_the_other(
+    async def test_challenge_and_approval_may_use_different_servers(
         self, two: tuple[SharedHub, SharedHub]
     ) -> None:
         """The challenge and the approval may use different servers."""
@@ -60,7 +60,7 @@ class TestKeyOfAnotherServer:
         assert outcome.ok, outcome.message
         await task
 
-    async def test_is_listed_as_it_is_by_now(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_list_reflects_changes_at_other_servers(self, two: tuple[SharedHub, SharedHub]) -> None:
         """The list reflects keys that another server enrolled or removed, before any key is used."""
         here, there = two
         device = Authenticator()
@@ -69,7 +69,7 @@ class TestKeyOfAnotherServer:
         assert (await here.remove_key(key, by="maria")).ok
         assert (await there.passkeys()).passkeys == ()
 
-    async def test_counts_nowhere_once_it_is_removed(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_removal_voids_a_waiting_approval(self, two: tuple[SharedHub, SharedHub]) -> None:
         """The removal of a key also voids its approval that waits for a second approver."""
         here, there = two
         maria, ben = Authenticator(), Authenticator()
@@ -84,7 +84,7 @@ class TestKeyOfAnotherServer:
         task.cancel()
 
     @pytest.mark.slow
-    async def test_counts_one_answer_once(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_replayed_answer_counts_once(self, two: tuple[SharedHub, SharedHub]) -> None:
         """One signed answer that is sent to both servers, and sent again, counts as one approval."""
         here, there = two
         device = Authenticator()
@@ -100,7 +100,7 @@ class TestKeyOfAnotherServer:
         task.cancel()
 
     @pytest.mark.slow
-    async def test_that_counts_backwards_is_refused(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_decreasing_sign_count_is_refused(self, two: tuple[SharedHub, SharedHub]) -> None:
         """A copied key is detected by its sign count, even if the last use was at another server."""
         here, there = two
         device = Authenticator()
@@ -109,7 +109,7 @@ class TestKeyOfAnotherServer:
         copied = device.uses
         assert (await approve(there, "maria", device.sign(await challenged(there, "maria")))).ok
         await task
-        again = asyncio.ensure_future(there_call(there))
+        again = asyncio.ensure_future(deploy_call_at(there))
         await becomes(here.approvals)
         device.uses = copied
         outcome = await approve(here, "maria", device.sign(await challenged(here, "maria")))
@@ -120,7 +120,7 @@ class TestKeyOfAnotherServer:
         again.cancel()
 
 
-async def there_call(hub: SharedHub) -> object:
+async def deploy_call_at(hub: SharedHub) -> object:
     """Make a deploy call of an agent whose session is at this server."""
     from interlock.engine.sessions.config import SessionConfig
     from interlock.rules import compile_rules
@@ -134,7 +134,7 @@ async def there_call(hub: SharedHub) -> object:
 
 @pytest.mark.slow
 class TestDatabaseThatDoesNotAnswer:
-    async def test_keeps_no_server_from_its_other_work(
+    async def test_unchecked_approval_is_refused_in_time(
         self,
         two: tuple[SharedHub, SharedHub],
         postgresql: PostgresLocation,
@@ -146,7 +146,7 @@ class TestDatabaseThatDoesNotAnswer:
         await enroll(here, "maria", device)
         task = await waits(here, there)
         answer = device.sign(await challenged(here, "maria"))
-        request = await only(here)
+        request = await only_request(here)
         monkeypatch.setattr(lines, "_LIMITS", {"keys": 0.3})
         with beside(postgresql) as connection:
             connection.execute("BEGIN")

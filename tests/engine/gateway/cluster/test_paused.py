@@ -62,7 +62,7 @@ class TestCall:
             with pytest.raises(ServerEnded):
                 await asyncio.wait_for(call, 5)
 
-    async def test_is_not_answered_where_the_lease_ran_out_last(
+    async def test_lease_is_checked_when_answer_is_sent(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         """The server checks the lease at the moment at which it sends the answer."""
@@ -131,7 +131,7 @@ async def paused_after(hub: SharedHub, kind: type, number: int = 1) -> AsyncGene
             watching.cancel()
 
 
-async def begins_once_held(hub: SharedHub, begun: list[str], *, goes_on: bool) -> None:
+async def check_begins_only_with_lease(hub: SharedHub, begun: list[str], *, goes_on: bool) -> None:
     """Check that nothing begins while the lease is over, and after that only if it is held again."""
     await asyncio.sleep(0.2)
     assert begun == []
@@ -148,7 +148,9 @@ async def begins_once_held(hub: SharedHub, begun: list[str], *, goes_on: bool) -
 class TestHosted:
     """Tools and steps of a server that is paused after they were allowed."""
 
-    async def test_no_tool_begins(self, two: tuple[SharedHub, SharedHub], goes_on: bool) -> None:
+    async def test_no_tool_starts_after_a_slow_hook(
+        self, two: tuple[SharedHub, SharedHub], goes_on: bool
+    ) -> None:
         """A hook may take its time after the gate has allowed a call."""
         here, _ = two
         begun: list[str] = []
@@ -173,9 +175,9 @@ class TestHosted:
         await renews_no_more(here)
         here._lease._valid_until = 0.0
         go.set()
-        await begins_once_held(here, begun, goes_on=goes_on)
+        await check_begins_only_with_lease(here, begun, goes_on=goes_on)
 
-    async def test_no_tool_begins_whose_reply_has_more_calls(
+    async def test_no_tool_starts_of_a_reply_with_more_calls(
         self, two: tuple[SharedHub, SharedHub], goes_on: bool
     ) -> None:
         """All calls of a reply are decided before the first one runs."""
@@ -194,11 +196,9 @@ class TestHosted:
         async with paused_after(here, CallDecided, 2) as paused:
             await here.send(session, "go")
             await paused.wait()
-            await begins_once_held(here, begun, goes_on=goes_on)
+            await check_begins_only_with_lease(here, begun, goes_on=goes_on)
 
-    async def test_no_step_of_a_flow_begins(
-        self, two: tuple[SharedHub, SharedHub], goes_on: bool
-    ) -> None:
+    async def test_no_flow_step_starts(self, two: tuple[SharedHub, SharedHub], goes_on: bool) -> None:
         """The one before it is recorded by then, and another server may take the next one."""
         here, _ = two
         begun: list[str] = []
@@ -218,9 +218,9 @@ class TestHosted:
         async with paused_after(here, FlowStepped, 2) as paused:
             await here.open_flow(Release, Asked(), SessionConfig({}))
             await paused.wait()
-            await begins_once_held(here, begun, goes_on=goes_on)
+            await check_begins_only_with_lease(here, begun, goes_on=goes_on)
 
-    async def test_no_tool_of_a_flow_begins(
+    async def test_no_tool_of_a_flow_starts(
         self, two: tuple[SharedHub, SharedHub], goes_on: bool
     ) -> None:
         """A call of a flow's agent that needs no approval runs as soon as its decision is recorded."""
@@ -246,4 +246,4 @@ class TestHosted:
         async with paused_after(here, CallDecided) as paused:
             await here.open_flow(Release, Asked(), SessionConfig({}))
             await paused.wait()
-            await begins_once_held(here, begun, goes_on=goes_on)
+            await check_begins_only_with_lease(here, begun, goes_on=goes_on)

@@ -20,7 +20,7 @@ from ...support.shop import becomes
 from .support.hubs import RULES
 
 
-async def test_a_session_is_listed_alone(
+async def test_only_the_changed_session_is_listed_again(
     two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If a session begins or ends, only that session is listed again."""
@@ -49,7 +49,7 @@ async def test_a_session_is_listed_alone(
     assert all(among == {"robin-1"} for among in asked)
 
 
-async def test_what_cannot_be_listed_is_told_later(
+async def test_events_are_published_after_failed_listing(
     two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """If the listing fails after events were read, the events are published once the database is back."""

@@ -62,7 +62,7 @@ async def posted(hub: SharedHub) -> None:
     await becomes(is_there)
 
 
-async def go_on(hub: SharedHub) -> None:
+async def follow_again(hub: SharedHub) -> None:
     """Make a server follow the other servers again."""
     hub._following = asyncio.get_running_loop().create_task(hub._follow())
 
@@ -73,9 +73,7 @@ async def decided(hub: SharedHub) -> list[ApprovalDecided]:
 
 
 class TestWhatTheOwnerHasNotBegunWith:
-    async def test_does_not_count_once_its_token_was_revoked(
-        self, two: tuple[SharedHub, SharedHub]
-    ) -> None:
+    async def test_approval_of_revoked_token_is_rejected(self, two: tuple[SharedHub, SharedHub]) -> None:
         """An approval that is queued for the owner is rejected if its token is revoked first."""
         here, there = two
         task = await asked(here, there)
@@ -90,14 +88,14 @@ class TestWhatTheOwnerHasNotBegunWith:
         await posted(there)
         ada.rights = None
         await there._check_tokens()
-        await go_on(here)
+        await follow_again(here)
         outcome = await answer
         assert not outcome.ok
         assert "no longer in force" in outcome.message
         assert await decided(here) == []
         task.cancel()
 
-    async def test_does_not_count_once_its_server_has_ended(
+    async def test_approval_of_ended_server_is_rejected(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """After the end of the approver's server, no server can confirm that the token is valid."""
@@ -116,7 +114,7 @@ class TestWhatTheOwnerHasNotBegunWith:
         )
         await posted(there)
         await silent(there, postgresql)
-        await go_on(here)
+        await follow_again(here)
         outcome = await answer
         assert not outcome.ok
         assert await decided(here) == []
@@ -130,7 +128,7 @@ class TestWhatTheOwnerHasNotBegunWith:
             pytest.param("close_session", id="an end"),
         ],
     )
-    async def test_whatever_it_is_does_not_count_once_its_token_was_revoked(
+    async def test_any_act_of_revoked_token_is_rejected(
         self, two: tuple[SharedHub, SharedHub], tmp_path: Path, act: str
     ) -> None:
         """An act queued for the owner is not performed if the operator's token is revoked first."""
@@ -180,26 +178,26 @@ async def answered(hub: SharedHub) -> bool:
 
 class TestRolesAndGroups:
     @pytest.mark.parametrize("ending", ["second", "fuse"])
-    async def test_that_only_the_other_server_knows_count(
+    async def test_groups_at_the_approvers_server_count(
         self, two: tuple[SharedHub, SharedHub], ending: str
     ) -> None:
         """A pending approval is judged by the groups that the approver's login has at their server."""
         here, there = two
         logins = {name: Login(name, groups=("security",)) for name in ("eve", "ben")}
-        know(there, logins)
+        set_logins(there, logins)
         task = await waiting(here, there, ending)
         for name in ("eve", "ben") if ending == "second" else ("eve",):
             assert (await approved(there, logins[name])).ok
         assert (await asyncio.wait_for(task, 5)).outcome == "allow"
 
     @pytest.mark.parametrize("ending", ["second", "fuse"])
-    async def test_that_were_lost_there_count_no_more(
+    async def test_approval_is_dropped_when_group_is_left(
         self, two: tuple[SharedHub, SharedHub], ending: str
     ) -> None:
         """A pending approval is dropped when the approver leaves the group at their server."""
         here, there = two
         logins = {name: Login(name, groups=("security",)) for name in ("eve", "ben")}
-        know(there, logins)
+        set_logins(there, logins)
         task = await waiting(here, there, ending, fuse=1.5)
         [request] = await there.approvals()
         assert (await approved(there, logins["eve"])).ok
@@ -211,34 +209,34 @@ class TestRolesAndGroups:
             assert not outcome.ok
             assert "The approval of eve no longer counts" in outcome.message
 
-        async def asked_anew() -> bool:
+        async def is_request_renewed() -> bool:
             return [each.id for each in await here.approvals()] not in ([], [request.id])
 
-        await becomes(asked_anew)
+        await becomes(is_request_renewed)
         assert await decided(here) == []
         task.cancel()
 
-    async def test_a_grant_ends_with_the_role(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_grant_is_dropped_when_right_is_lost(self, two: tuple[SharedHub, SharedHub]) -> None:
         """A grant is dropped if its operator loses the administer right before the fuse has elapsed."""
         here, there = two
         logins = {"eve": Login("eve")}
-        know(there, logins)
+        set_logins(there, logins)
         task = await waiting(here, there, "fuse", fuse=1.5, of="")
         [request] = await there.approvals()
         assert (await approved(there, logins["eve"], GrantTerms("input", uses=3))).ok
         logins["eve"].rights = "decide"
 
-        async def asked_anew() -> bool:
+        async def has_new_request() -> bool:
             return [each.id for each in await here.approvals()] not in ([], [request.id])
 
-        await becomes(asked_anew)
+        await becomes(has_new_request)
         assert await decided(here) == []
         task.cancel()
 
 
 class TestTwoPeople:
     @pytest.mark.parametrize("first", ["owner", "other"])
-    async def test_approve_at_two_servers(
+    async def test_two_operators_approve_at_two_servers(
         self, two: tuple[SharedHub, SharedHub], tmp_path: Path, first: str
     ) -> None:
         """Both orders count, although neither server knows the token of the other server's operator."""
@@ -257,7 +255,7 @@ class TestTwoPeople:
 class TestOneLogin:
     """One login that two servers know under two names, as after a name change at the provider."""
 
-    async def test_does_not_approve_for_two(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_second_name_does_not_approve_twice(self, two: tuple[SharedHub, SharedHub]) -> None:
         """A second approval by the same login does not count under another name at another server."""
         here, there = two
         eve, adele = named(here, there)
@@ -269,19 +267,23 @@ class TestOneLogin:
         assert await decided(here) == []
         task.cancel()
 
-    async def test_does_not_approve_what_it_started(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_second_name_does_not_approve_own_session(
+        self, two: tuple[SharedHub, SharedHub]
+    ) -> None:
         """The operator who started the session cannot approve its calls under another name."""
         here, there = two
         adele = Login("adele", login=PERSON)
-        know(here, {"ada": Login("ada", login=PERSON)})
-        know(there, {"adele": adele})
+        set_logins(here, {"ada": Login("ada", login=PERSON)})
+        set_logins(there, {"adele": adele})
         task = await waiting(here, there, "second", of="")
         outcome = await approved(there, adele)
         assert not outcome.ok
         assert "adele has the login of ada, and ada started this session" in outcome.message
         task.cancel()
 
-    async def test_does_not_agree_to_its_own_proposal(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_second_name_does_not_agree_to_own_proposal(
+        self, two: tuple[SharedHub, SharedHub]
+    ) -> None:
         """One login cannot turn off a rule for two approvers by agreeing under a second name."""
         here, there = two
         eve, adele = named(here, there)
@@ -306,12 +308,12 @@ PERSON = "https://id.example 42"
 def named(here: SharedHub, there: SharedHub) -> tuple[Login, Login]:
     """Return one person's login as each of two servers knows it."""
     eve, adele = Login("eve", login=PERSON), Login("adele", login=PERSON)
-    know(here, {"eve": eve})
-    know(there, {"adele": adele})
+    set_logins(here, {"eve": eve})
+    set_logins(there, {"adele": adele})
     return eve, adele
 
 
-def know(hub: SharedHub, logins: dict[str, Login]) -> None:
+def set_logins(hub: SharedHub, logins: dict[str, Login]) -> None:
     """Make a server know operators by their logins, as a server with a login provider does."""
 
     def person(name: str) -> Operator | None:

@@ -36,7 +36,7 @@ from .support.hubs import (
 
 class TestOneQueue:
     @pytest.mark.slow
-    async def test_shows_sessions_of_the_other(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_lists_sessions_of_the_other_server(self, two: tuple[SharedHub, SharedHub]) -> None:
         """The other server lists the session with its state and its owner."""
         here, there = two
         await opened(here, RULES)
@@ -47,7 +47,7 @@ class TestOneQueue:
         assert not here.server_of("robin-1")
 
     @pytest.mark.slow
-    async def test_passes_events_on(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_events_arrive_once_and_in_order(self, two: tuple[SharedHub, SharedHub]) -> None:
         """Subscribers at one server receive each event of the other server once and in order."""
         here, there = two
         heard = there.subscribe()
@@ -65,7 +65,9 @@ class TestOneQueue:
         assert numbers == list(range(1, len(numbers) + 1))
 
     @pytest.mark.slow
-    async def test_is_answered_anywhere(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_approval_at_one_server_releases_call_at_other(
+        self, two: tuple[SharedHub, SharedHub]
+    ) -> None:
         """An approval at one server releases the call at the other and is recorded with its approver."""
         here, there = two
         task = await asked(here, there)
@@ -94,7 +96,9 @@ class TestOneQueue:
         await task
 
     @pytest.mark.slow
-    async def test_refuses_what_was_not_shown(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_answer_with_different_digest_is_refused(
+        self, two: tuple[SharedHub, SharedHub]
+    ) -> None:
         """The owner refuses a forwarded answer with a different digest."""
         here, there = two
         task = await asked(here, there)
@@ -107,9 +111,7 @@ class TestOneQueue:
 
 
 class TestClaim:
-    async def test_ends_with_a_console_of_the_other_server(
-        self, two: tuple[SharedHub, SharedHub]
-    ) -> None:
+    async def test_ends_when_its_own_console_disconnects(self, two: tuple[SharedHub, SharedHub]) -> None:
         """A claim at the other server ends when its own console, and no other one, disconnects."""
         here, there = two
         task = await asked(here, there)
@@ -156,7 +158,7 @@ class TestFreeze:
         assert "freeze.began" in kinds
         assert "freeze.lifted" in kinds
 
-    async def test_is_answered_once_every_server_holds(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_is_confirmed_after_every_server_holds(self, two: tuple[SharedHub, SharedHub]) -> None:
         """A freeze is confirmed only after the other server holds its calls."""
         here, there = two
         await opened(here, RULES)
@@ -173,7 +175,7 @@ class TestFreeze:
             await becomes(goes_on)
 
     @pytest.mark.slow
-    async def test_at_two_servers_at_once_is_one(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_simultaneous_freezes_end_with_one_lift(self, two: tuple[SharedHub, SharedHub]) -> None:
         """Simultaneous freezes at two servers are both confirmed as in force, and one lift ends them."""
         here, there = two
         await opened(here, RULES)
@@ -186,12 +188,12 @@ class TestFreeze:
         assert not any("not yet at" in each.message for each in frozen)
         assert (await here.lift_freeze(by="cyd", reason="looked at")).ok
 
-        async def goes_on() -> bool:
+        async def is_lifted_at_both() -> bool:
             return here.current_freeze() is None and there.current_freeze() is None
 
-        await becomes(goes_on)
+        await becomes(is_lifted_at_both)
 
-    async def test_that_was_lifted_meanwhile_is_not_said_to_hold(
+    async def test_confirmation_of_lifted_freeze_names_the_lift(
         self, two: tuple[SharedHub, SharedHub]
     ) -> None:
         """If a freeze is lifted before the other servers hold, its confirmation names the lift."""
@@ -199,15 +201,13 @@ class TestFreeze:
         await stop_following(here)
         frozen = asyncio.ensure_future(there.freeze(by="ada", reason="the deploys look wrong"))
 
-        await becomes(lambda: kept(there))
+        await becomes(lambda: is_freeze_recorded(there))
         assert (await there.lift_freeze(by="ben", reason="looked at")).ok
         answer = await frozen
         assert not answer.ok
         assert answer.message.endswith("but ben lifted that in the meantime: calls continue")
 
-    async def test_begins_again_where_the_end_of_another_is_not_seen_yet(
-        self, two: tuple[SharedHub, SharedHub]
-    ) -> None:
+    async def test_freeze_after_unseen_lift_begins_as_new(self, two: tuple[SharedHub, SharedHub]) -> None:
         """A freeze that follows an unseen lift at another server begins as a new freeze."""
         here, there = two
         assert (await there.freeze(by="ada", reason="the deploys look wrong")).ok
@@ -218,7 +218,7 @@ class TestFreeze:
         assert answer.ok, answer.message
         assert "frozen by cyd" in answer.message
 
-    async def test_that_another_server_lifted_at_once_ends(
+    async def test_immediate_lift_at_another_server_is_followed(
         self, two: tuple[SharedHub, SharedHub]
     ) -> None:
         """A server follows the lift of its own freeze, even if it has not read the freeze log before."""
@@ -226,13 +226,13 @@ class TestFreeze:
         await stop_following(here)
         frozen = asyncio.ensure_future(here.freeze(by="ada", reason="the deploys look wrong"))
 
-        await becomes(lambda: kept(there))
+        await becomes(lambda: is_freeze_recorded(there))
         assert (await there.lift_freeze(by="ben", reason="looked at")).ok
         await here.follow_freeze()
         assert here.current_freeze() is None
         await frozen
 
-    async def test_stays_where_a_lift_was_reported_as_failed(
+    async def test_freeze_stays_after_lift_with_lost_answer(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A lift that the database recorded, but whose answer was lost, does not end the freeze later."""
@@ -257,10 +257,10 @@ class TestFreeze:
         assert "all agents stay frozen" in answer.message
         await here.follow_freeze()
         assert here.current_freeze() is not None
-        await becomes(lambda: kept(there))
+        await becomes(lambda: is_freeze_recorded(there))
 
     @pytest.mark.slow
-    async def test_names_a_server_that_does_not_hold(
+    async def test_confirmation_names_server_that_does_not_hold(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The confirmation names a living server that does not confirm the freeze."""
@@ -275,7 +275,7 @@ class TestFreeze:
         assert "but not yet at ws://here.example:8737" in frozen.message
 
     @pytest.mark.slow
-    async def test_names_a_server_that_has_only_just_started(
+    async def test_confirmation_names_server_just_started(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A server without a URL or sessions is named too, as it may begin a session unfrozen."""
@@ -287,7 +287,7 @@ class TestFreeze:
         assert "but not yet at" in frozen.message
 
     @pytest.mark.slow
-    async def test_waits_for_no_import(
+    async def test_does_not_wait_for_import(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """A process that only writes decides no calls, so a freeze does not wait for it."""
@@ -299,7 +299,7 @@ class TestFreeze:
             await asyncio.to_thread(writing.close)
 
     @pytest.mark.slow
-    async def test_waits_for_a_database_that_is_away_for_a_moment(
+    async def test_waits_for_restarting_database(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A freeze during a restart of the database is confirmed once it holds at every server."""
@@ -323,7 +323,7 @@ class TestFreeze:
         assert here.current_freeze() is not None
 
     @pytest.mark.slow
-    async def test_is_lifted_also_where_the_database_was_away(
+    async def test_failed_look_at_freeze_log_is_repeated(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A failed look at the freeze log is repeated, so that the server does not stay frozen."""
@@ -344,14 +344,14 @@ class TestFreeze:
         monkeypatch.setattr(freezes, "lifted", away)
         assert (await there.lift_freeze(by="ben", reason="looked at")).ok
 
-        async def goes_on() -> bool:
+        async def is_lifted_here() -> bool:
             return here.current_freeze() is None
 
-        await becomes(goes_on)
+        await becomes(is_lifted_here)
         assert failures == 0
 
 
-async def kept(hub: SharedHub) -> bool:
+async def is_freeze_recorded(hub: SharedHub) -> bool:
     """Tell whether a server is frozen and its freeze is recorded."""
     freezes = hub._live.freeze.log
     assert freezes is not None
@@ -360,7 +360,7 @@ async def kept(hub: SharedHub) -> bool:
 
 class TestFollowing:
     @pytest.mark.slow
-    async def test_says_that_freezes_cannot_be_read(
+    async def test_unreadable_freezes_are_logged_once(
         self,
         two: tuple[SharedHub, SharedHub],
         monkeypatch: pytest.MonkeyPatch,
@@ -379,7 +379,7 @@ class TestFollowing:
         assert said == [f"the other servers cannot be followed: {reason}"]
 
     @pytest.mark.slow
-    async def test_goes_on_after_a_fault(
+    async def test_continues_after_repeated_failures(
         self,
         two: tuple[SharedHub, SharedHub],
         monkeypatch: pytest.MonkeyPatch,
@@ -406,7 +406,9 @@ class TestFollowing:
 
 class TestBell:
     @pytest.mark.slow
-    async def test_that_nobody_hears_is_said(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_swallowed_notifications_cause_a_warning(
+        self, two: tuple[SharedHub, SharedHub]
+    ) -> None:
         """If a pooler swallows notifications, the server warns its operators."""
         here, _ = two
         said: list[str] = []
@@ -422,7 +424,7 @@ class TestBell:
 
 class TestActs:
     @pytest.mark.slow
-    async def test_are_answered_by_a_database_that_was_away(
+    async def test_answers_are_retried_after_lost_connection(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Writing and reading the answer of an act are repeated after a lost connection."""
@@ -447,7 +449,7 @@ class TestActs:
         assert min(failures["answer"], failures["result"]) > 2
 
     @pytest.mark.slow
-    async def test_of_which_nothing_is_heard_are_not_told_as_undone(
+    async def test_unknown_outcome_reports_the_doubt(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """If the database cannot say whether an answer counted, the outcome reports the doubt."""
@@ -467,7 +469,7 @@ class TestActs:
         task.cancel()
 
     @pytest.mark.slow
-    async def test_that_were_not_posted_are_not_told_as_perhaps_done(
+    async def test_withdrawn_act_is_reported_as_failed(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A withdrawn act is reported as failed; one that cannot be withdrawn as perhaps not decided."""
@@ -490,7 +492,7 @@ class TestActs:
         task.cancel()
 
     @pytest.mark.slow
-    async def test_that_count_no_longer_are_forgotten(
+    async def test_old_answered_acts_are_deleted(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """Old answered acts are deleted from the database and from the memory of both servers."""
@@ -503,16 +505,16 @@ class TestActs:
         await there._tidy()
         assert not there._posted
 
-        async def nothing_left() -> bool:
+        async def is_forgotten() -> bool:
             return not here._foreign
 
         here._rung.set()
-        await becomes(nothing_left)
+        await becomes(is_forgotten)
         with reading(postgresql) as connection:
             assert connection.number("SELECT count(*) FROM act") == 0
 
     @pytest.mark.slow
-    async def test_for_an_open_request_are_kept(
+    async def test_approval_of_open_request_is_kept(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """The first of two approvals, given at another server, counts while the request is open."""

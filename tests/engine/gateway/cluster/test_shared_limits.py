@@ -54,7 +54,7 @@ async def refunding(
 
 class TestLimitsOverSessions:
     @pytest.mark.slow
-    async def test_count_at_every_server(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_use_at_one_server_counts_at_the_other(self, two: tuple[SharedHub, SharedHub]) -> None:
         """A use at one server counts at the other server, although that server has not read the event."""
         here, there = await refunding(two)
         assert (await here.call("robin-1", "r1", "refund", {})).outcome == "allow"
@@ -63,7 +63,7 @@ class TestLimitsOverSessions:
         assert "refund" in (answer.reason or "")
 
     @pytest.mark.slow
-    async def test_ids_that_a_database_cannot_store(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_call_id_with_nul_takes_its_own_use(self, two: tuple[SharedHub, SharedHub]) -> None:
         """A call with NUL in its id takes a use and returns only that use, not that of a similar id."""
         here, there = await refunding(two, "limit refund to 2 per 1d across everyone")
         for call in ("r\0", "r\N{SYMBOL FOR NULL}"):
@@ -100,7 +100,9 @@ class TestLimitsOverSessions:
         assert tries == [False]
 
     @pytest.mark.slow
-    async def test_many_at_once(self, two: tuple[SharedHub, SharedHub]) -> None:
+    async def test_simultaneous_calls_stay_within_the_limit(
+        self, two: tuple[SharedHub, SharedHub]
+    ) -> None:
         """Simultaneous calls at both servers are allowed up to the number of uses."""
         here, there = await refunding(two, "limit refund to 5 per 1d across everyone")
         answers = await asyncio.gather(
@@ -110,7 +112,7 @@ class TestLimitsOverSessions:
         assert sorted(each.outcome for each in answers) == ["allow"] * 5 + ["block"] * 7
 
     @pytest.mark.slow
-    async def test_calls_of_one_moment_reserve_together(
+    async def test_simultaneous_calls_share_one_reservation(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Calls that arrive during a reservation share one statement for at most the remaining uses."""
@@ -132,7 +134,7 @@ class TestLimitsOverSessions:
         assert asked == [1, 3]
 
     @pytest.mark.slow
-    async def test_a_session_reserves_for_one_call_at_a_time(
+    async def test_call_blocked_by_own_limit_reserves_nothing(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A call that the session's own limit blocks reserves no use of the shared limit."""
@@ -152,7 +154,7 @@ class TestLimitsOverSessions:
         assert (await there.call("robin-2", "r", "refund", {})).outcome == "allow"
 
     @pytest.mark.slow
-    async def test_a_call_whose_agent_goes_holds_up_nobody(
+    async def test_cancelled_call_returns_its_use(
         self,
         two: tuple[SharedHub, SharedHub],
         postgresql: PostgresLocation,
@@ -187,9 +189,7 @@ class TestLimitsOverSessions:
         assert found == [("r2", True)]
 
     @pytest.mark.slow
-    async def test_an_approved_call_is_not_asked_about_again(
-        self, two: tuple[SharedHub, SharedHub]
-    ) -> None:
+    async def test_approved_call_takes_its_use_at_release(self, two: tuple[SharedHub, SharedHub]) -> None:
         """An approved call takes its use at its release, even if other calls have taken uses since."""
         rules = "limit refund to 2 per 1d across everyone\nrequire human-approval before refund"
         here, there = await refunding(two, rules)
@@ -206,7 +206,7 @@ class TestLimitsOverSessions:
         assert await approved(here, "robin-1", "d") == "block"
 
     @pytest.mark.slow
-    async def test_that_cannot_be_reserved_block(
+    async def test_call_is_blocked_without_the_database(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """While the database does not answer, a call is blocked and takes no use."""
@@ -222,7 +222,7 @@ class TestLimitsOverSessions:
         assert (await there.call("robin-2", "r2", "refund", {})).outcome == "allow"
 
     @pytest.mark.slow
-    async def test_on_a_full_disk_block_with_one_line_of_log(
+    async def test_full_disk_blocks_calls_with_one_log_line(
         self, two: tuple[SharedHub, SharedHub], caplog: pytest.LogCaptureFixture
     ) -> None:
         """Several blocked calls produce one log line without a traceback."""
@@ -247,7 +247,7 @@ class TestLimitsOverSessions:
         assert (await here.call("robin-1", "r4", "refund", {})).outcome == "allow"
 
     @pytest.mark.slow
-    async def test_wait_for_a_database_that_is_restarted(self) -> None:
+    async def test_call_waits_for_restarting_database(self) -> None:
         """A call that needs a use waits for the database, like any other call, and takes one use."""
         with own_server() as database:
             location = PostgresLocation(database.url, "journal")
@@ -263,7 +263,7 @@ class TestLimitsOverSessions:
             await here.close()
 
     @pytest.mark.slow
-    async def test_whose_answer_is_lost_are_taken_once(
+    async def test_lost_reservation_answer_takes_one_use(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """If the answer to a reservation is lost, the retry does not reserve the use again."""
@@ -285,7 +285,7 @@ class TestLimitsOverSessions:
         assert (await there.call("robin-2", "r3", "refund", {})).outcome == "block"
 
     @pytest.mark.slow
-    async def test_a_use_without_a_record_ends_with_its_server(
+    async def test_unrecorded_uses_end_with_their_server(
         self,
         two: tuple[SharedHub, SharedHub],
         postgresql: PostgresLocation,
@@ -323,7 +323,7 @@ class TestLimitsOverSessions:
         assert found == [("robin-2", True)]
 
     @pytest.mark.slow
-    async def test_what_never_ran_is_given_back(
+    async def test_use_of_call_that_never_ran_is_freed(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """If a call is recorded as never run, its use is free at every server."""
@@ -339,7 +339,7 @@ class TestLimitsOverSessions:
 
 
 class TestFreeze:
-    async def test_that_comes_while_a_use_is_reserved_holds_the_call(
+    async def test_freeze_during_reservation_holds_the_call(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """If all agents are frozen during a call's reservation, the call waits for the lift."""

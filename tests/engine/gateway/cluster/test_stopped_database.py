@@ -47,7 +47,7 @@ def database() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers that give up a write sooner than by default."""
     monkeypatch.setattr(writing, "RECONNECT_SECONDS", 1.0)
     monkeypatch.setattr(writing, "PATIENCE", 1.0)
@@ -60,7 +60,7 @@ def location(database: PostgresServer, request: pytest.FixtureRequest) -> Postgr
     return PostgresLocation(database.url, f"journal_{abs(hash(request.node.name)) % 10**8}")
 
 
-async def comes(condition: Callable[[], Awaitable[bool]], within: float = 40.0) -> None:
+async def wait_until(condition: Callable[[], Awaitable[bool]], within: float = 40.0) -> None:
     """Wait until a condition is met, with time for the servers to reconnect to the database."""
     async with asyncio.timeout(within):
         while not await condition():  # noqa: ASYNC110 - the condition is in the database
@@ -77,8 +77,8 @@ async def undecided(hub: SharedHub, database: PostgresServer) -> None:
 
 class TestLateApproval:
     @pytest.mark.parametrize("servers", [1, 2])
-    async def test_of_an_external_agent_is_asked_for_again(
-        self, database: PostgresServer, location: PostgresLocation, hasty: None, servers: int
+    async def test_call_of_external_agent_waits_again(
+        self, database: PostgresServer, location: PostgresLocation, short_limits: None, servers: int
     ) -> None:
         """The server ends the session from its record. After a resume, the call waits again."""
         hubs = [await hub_on(location) for _ in range(servers)]
@@ -92,7 +92,7 @@ class TestLateApproval:
             async def begun() -> bool:
                 return bool(anew)
 
-            await comes(begun)
+            await wait_until(begun)
             await resumed(hub, rules=RULES)
             assert anew == ["robin-1"]
             assert len([each for each in warned if "resumed from its record" in each]) == 1
@@ -102,7 +102,7 @@ class TestLateApproval:
             async def pending() -> bool:
                 return [each.call_id for each in await other.approvals()] == ["d1"]
 
-            await comes(pending)
+            await wait_until(pending)
             assert not again.done()
             [request] = await other.approvals()
             outcome = await other.decide(request.id, approved=True, by="ben", digest=request.digest)
@@ -117,8 +117,8 @@ class TestLateApproval:
             for each in hubs:
                 await each.close()
 
-    async def test_its_client_waits_on(
-        self, database: PostgresServer, location: PostgresLocation, hasty: None, tmp_path: Path
+    async def test_client_reconnects_and_repeats_the_call(
+        self, database: PostgresServer, location: PostgresLocation, short_limits: None, tmp_path: Path
     ) -> None:
         """A client without an answer reconnects, resumes its session and repeats the call by itself."""
         hub = await hub_on(location)
@@ -134,14 +134,14 @@ class TestLateApproval:
                 async def pending() -> bool:
                     return bool(await hub.approvals())
 
-                await comes(pending)
+                await wait_until(pending)
                 [first] = await hub.approvals()
                 await undecided(hub, database)
 
                 async def again() -> bool:
                     return [each.id for each in await hub.approvals()] not in ([], [first.id])
 
-                await comes(again)
+                await wait_until(again)
                 [request] = await hub.approvals()
                 outcome = await hub.decide(request.id, approved=True, by="ben", digest=request.digest)
                 assert outcome.ok, outcome.message
@@ -151,8 +151,8 @@ class TestLateApproval:
             await gateway.close()
             await hub.close()
 
-    async def test_of_a_request_of_the_approval_protocol_is_asked_for_again(
-        self, database: PostgresServer, location: PostgresLocation, hasty: None, tmp_path: Path
+    async def test_protocol_request_can_be_decided_again(
+        self, database: PostgresServer, location: PostgresLocation, short_limits: None, tmp_path: Path
     ) -> None:
         """The provider resumes the session without a client, and the request can be decided again."""
         hub = await hub_on(location)
@@ -173,7 +173,7 @@ class TestLateApproval:
             async def again() -> bool:
                 return [each.id for each in await hub.approvals()] not in ([], [first.id])
 
-            await comes(again)
+            await wait_until(again)
             [request] = await hub.approvals()
             outcome = await hub.decide(request.id, approved=True, by="ben", digest=request.digest)
             assert outcome.ok, outcome.message
@@ -185,8 +185,8 @@ class TestLateApproval:
             await gateway.close()
             await hub.close()
 
-    async def test_of_an_agent_that_is_hosted(
-        self, database: PostgresServer, location: PostgresLocation, hasty: None
+    async def test_hosted_call_runs_only_if_decision_is_recorded(
+        self, database: PostgresServer, location: PostgresLocation, short_limits: None
     ) -> None:
         """The hub ends its session for a takeover; its call runs only if a decision is recorded."""
         ran = list[str]()
@@ -211,13 +211,13 @@ class TestLateApproval:
             async def pending() -> bool:
                 return bool(await hub.approvals())
 
-            await comes(pending)
+            await wait_until(pending)
             await undecided(hub, database)
 
             async def over() -> bool:
                 return taken == [session]
 
-            await comes(over)
+            await wait_until(over)
             assert session not in hub._live
             assert await hub.resume_session(session, agent("done", "done"), config) == session
             events = await hub.recorded(session)
@@ -228,8 +228,8 @@ class TestLateApproval:
         finally:
             await hub.close()
 
-    async def test_of_a_subagent(
-        self, database: PostgresServer, location: PostgresLocation, hasty: None
+    async def test_subagent_call_waits_again_and_runs_once(
+        self, database: PostgresServer, location: PostgresLocation, short_limits: None
     ) -> None:
         """Its session and its parent's are resumed together. The call waits again and runs once."""
         ran = list[str]()
@@ -258,17 +258,17 @@ class TestLateApproval:
             async def pending() -> bool:
                 return bool(await hub.approvals())
 
-            await comes(pending)
+            await wait_until(pending)
             [child] = [each.id for each in hub._live if each.kind == "child"]
             await undecided(hub, database)
 
             async def over() -> bool:
                 return {*taken} == {session, child}
 
-            await comes(over)
+            await wait_until(over)
             assert not {session, child} & {each.id for each in hub._live}
             await hub.resume_session(session, boss(False), config)
-            await comes(pending)
+            await wait_until(pending)
             [request] = await hub.approvals()
             outcome = await hub.decide(request.id, approved=True, by="ben", digest=request.digest)
             assert outcome.ok, outcome.message
@@ -299,11 +299,11 @@ class Shipped(BaseModel):
 class TestFlow:
     @pytest.mark.parametrize("servers", [1, 2])
     @pytest.mark.parametrize("recorded", [True, False])
-    async def test_whose_step_was_not_acknowledged(
+    async def test_continues_after_late_step_and_repeats_lost_step(
         self,
         database: PostgresServer,
         location: PostgresLocation,
-        hasty: None,
+        short_limits: None,
         recorded: bool,
         servers: int,
     ) -> None:
@@ -362,7 +362,7 @@ class TestFlow:
             for each in hubs:
                 await each.close()
 
-    async def test_whose_step_is_never_taken_runs_once_more(
+    async def test_rejected_step_is_repeated_once(
         self, location: PostgresLocation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """If the database rejects only the event of a step, the step is repeated once, not endlessly."""
@@ -402,7 +402,7 @@ class TestFlow:
             async def seen() -> bool:
                 return not hub._live.hosted(session).has_unrecorded_end
 
-            await comes(seen)
+            await wait_until(seen)
             assert hub.current_outage() is None
             assert (taken, resumed.empty()) == (["build", "build"], True)
         finally:
@@ -410,7 +410,7 @@ class TestFlow:
 
 
 class TestServerThatIsToldToEnd:
-    async def test_ends_soon(
+    async def test_ends_without_waiting_for_the_database(
         self,
         database: PostgresServer,
         location: PostgresLocation,
@@ -424,7 +424,7 @@ class TestServerThatIsToldToEnd:
             async def out() -> bool:
                 return hub.current_outage() is not None
 
-            await comes(out)
+            await wait_until(out)
             begun = time.monotonic()
             await hub.close()
             took = time.monotonic() - begun
@@ -432,7 +432,7 @@ class TestServerThatIsToldToEnd:
         assert [each for each in caplog.messages if "may not be recorded" in each and "robin-1" in each]
         after = await hub_on(location)
         try:
-            await comes(lambda: _ended(after))
+            await wait_until(lambda: _ended(after))
             await resumed(after, rules=RULES)
         finally:
             await after.close()

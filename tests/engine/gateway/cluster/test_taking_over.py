@@ -53,7 +53,7 @@ async def have_ended(hub: SharedHub, session: str) -> None:
 
 
 class TestServerThatTakesOver:
-    async def test_and_ends_before_it_goes_on_is_followed_by_another(
+    async def test_next_server_resumes_after_second_death(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """If a server ends a session and dies before resuming it, the next server takes it over."""
@@ -85,7 +85,7 @@ class TestServerThatTakesOver:
             await third.close()
 
     @pytest.mark.slow
-    async def test_and_says_so_is_not_followed(
+    async def test_continued_session_is_not_taken_again(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """A session that a server has reported as continued is not taken over again."""
@@ -108,7 +108,7 @@ class TestServerThatTakesOver:
             await third.close()
 
     @pytest.mark.slow
-    async def test_without_going_on_leaves_it_to_one_that_does(
+    async def test_later_server_resumes_session_left_ended(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
         """If the first server ends a session without continuing it, a later server takes it over."""

@@ -38,7 +38,7 @@ ALLOW = {"outcome": "allow", "input": {}, "edited": False, "reason": None, "mode
 WELCOME = {"version": 1, "server": "0", "kind": "agent", "name": "bot", "frame": 5000}
 
 
-def soon() -> float:
+def near_deadline() -> float:
     return time.monotonic() + 5.0
 
 
@@ -73,7 +73,7 @@ async def answering(
 
 async def with_client(url: str, work: Callable[[HookClient], T]) -> T:
     def run() -> T:
-        client = HookClient(url, "token", soon())
+        client = HookClient(url, "token", near_deadline())
         try:
             return work(client)
         finally:
@@ -87,7 +87,7 @@ def judge(client: HookClient) -> HookVerdict:
 
 
 class TestSameProtocol:
-    def test_numbers(self) -> None:
+    def test_constants_equal_the_protocols(self) -> None:
         """The hook's copies of the protocol's constants equal the originals, which it does not load."""
         assert (UNKNOWN, REFUSED) == (wire.Code.UNKNOWN, wire.Code.REFUSED)
         assert VERSION == protocol.VERSION
@@ -113,7 +113,7 @@ class TestAnswers:
         ],
         ids=str,
     )
-    async def test_nonsense(self, changed: Message) -> None:
+    async def test_invalid_field_raises_an_error(self, changed: Message) -> None:
         """An answer with an invalid field raises an error instead of allowing the call."""
         async with answering(lambda _: [{"result": ALLOW | changed}]) as (url, _):
             with pytest.raises(HookError, match="sent an invalid answer"):
@@ -136,13 +136,13 @@ class TestAnswers:
         ],
         ids=lambda said: str(said)[:40],
     )
-    async def test_no_answer(self, said: Message | str) -> None:
+    async def test_message_that_is_no_answer(self, said: Message | str) -> None:
         """A message that is no answer or also contains an error raises an error."""
         async with answering(lambda _: [said]) as (url, _):
             with pytest.raises(HookError):
                 await with_client(url, judge)
 
-    async def test_answers_of_others(self) -> None:
+    async def test_answers_to_other_requests_are_skipped(self) -> None:
         """Answers to other requests and notifications of the server are skipped."""
         notice = json.dumps({"jsonrpc": "2.0", "method": "session.ended", "params": {}})
 
@@ -152,22 +152,24 @@ class TestAnswers:
         async with answering(answer) as (url, _):
             assert (await with_client(url, judge)).outcome == "block"
 
-    async def test_later_fields(self) -> None:
+    async def test_unknown_fields_are_ignored(self) -> None:
         """Fields that a later server adds are ignored."""
         async with answering(lambda _: [{"result": ALLOW | {"new": {"a": 1}}}]) as (url, _):
             assert (await with_client(url, judge)).outcome == "allow"
 
-    async def test_too_large(self) -> None:
+    async def test_too_large_call_is_not_sent(self) -> None:
         """A call larger than the server accepts is not sent, and the error gives the reason."""
         async with answering(lambda _: [{"result": ALLOW}]) as (url, asked):
             with pytest.raises(HookError, match="smaller parts"):
                 await with_client(
                     url,
-                    lambda client: client.judge(Opening("s", "bot"), "c", "t", {"x": "y" * 6000}, soon()),
+                    lambda client: client.judge(
+                        Opening("s", "bot"), "c", "t", {"x": "y" * 6000}, near_deadline()
+                    ),
                 )
             assert asked == []
 
-    async def test_silent(self) -> None:
+    async def test_silent_server_ends_at_the_deadline(self) -> None:
         """A request to a silent server ends at its deadline."""
         async with answering(lambda _: []) as (url, _):
             with pytest.raises(LateError):
@@ -175,7 +177,7 @@ class TestAnswers:
                     url, lambda client: client.ask("session.close", {}, time.monotonic() + 0.05)
                 )
 
-    async def test_another_version(self) -> None:
+    async def test_other_version_is_refused(self) -> None:
         """A server that does not speak the client's version refuses the connection."""
 
         async def serving(peer: ServerConnection) -> None:
@@ -189,11 +191,11 @@ class TestAnswers:
         ) as server:
             url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             with pytest.raises(NotLetInError, match="version 2"):
-                await asyncio.to_thread(HookClient, url, "token", soon())
+                await asyncio.to_thread(HookClient, url, "token", near_deadline())
 
 
 class TestOrder:
-    async def test_unknown_session(self) -> None:
+    async def test_unknown_session_is_opened_and_call_repeated(self) -> None:
         """An unknown session is resumed or opened, and the call is sent again."""
         known: set[str] = set()
 
@@ -211,7 +213,7 @@ class TestOrder:
             methods = [each["method"] for each in asked]
             assert methods == ["tool.call", "session.resume", "session.open", "tool.call"]
 
-    async def test_refused_otherwise(self) -> None:
+    async def test_other_refusals_are_raised(self) -> None:
         """Only an unknown session is opened; any other refusal is raised."""
         async with answering(lambda _: [{"error": {"code": REFUSED, "message": "not now"}}]) as (
             url,
@@ -224,7 +226,7 @@ class TestOrder:
     @pytest.mark.parametrize(
         ("said", "approved"), [({"approved": True}, True), ({"approved": False}, False), ({}, False)]
     )
-    async def test_who_decided(self, said: Message, approved: bool) -> None:
+    async def test_verdict_contains_the_approval(self, said: Message, approved: bool) -> None:
         """The verdict contains the approval from the answer; an older server sends none."""
         async with answering(lambda _: [{"result": ALLOW | said}]) as (url, asked):
             judged = await with_client(url, judge)
@@ -232,26 +234,30 @@ class TestOrder:
             assert [each["method"] for each in asked] == ["tool.call"]
 
     @pytest.mark.parametrize("method", ["withdraw", "give_up"])
-    async def test_withdrawn(self, method: str) -> None:
+    async def test_withdrawn_call_is_reported_as_not_run(self, method: str) -> None:
         """A withdrawn call is also reported as not run, in case it was allowed at the last moment."""
         async with answering(lambda _: [{"result": {}}]) as (url, asked):
             end = attrgetter(method)
-            until = await with_client(url, lambda client: end(client)("s", "c", "too late", soon()))
+            until = await with_client(
+                url, lambda client: end(client)("s", "c", "too late", near_deadline())
+            )
             assert until is None
             assert [each["method"] for each in asked] == [f"tool.{method}", "tool.result"]
             params = asked[1]["params"]
             assert isinstance(params, dict)
             assert params["is_error"] is True
 
-    async def test_given_up(self) -> None:
+    async def test_open_call_is_not_reported_as_failed(self) -> None:
         """A call whose request stays open is not reported as failed."""
         said: Message = {"result": {"until": "2026-11-26T14:05:00Z"}}
         async with answering(lambda _: [said]) as (url, asked):
-            until = await with_client(url, lambda client: client.give_up("s", "c", "late", soon()))
+            until = await with_client(
+                url, lambda client: client.give_up("s", "c", "late", near_deadline())
+            )
             assert until == datetime(2026, 11, 26, 14, 5, tzinfo=UTC)
             assert [each["method"] for each in asked] == ["tool.give_up"]
 
-    async def test_an_older_server(self) -> None:
+    async def test_older_server_is_supported(self) -> None:
         """An older server without `subagent` and `give_up` judges the call and withdraws it."""
 
         def answer(message: Message) -> list[Message | str]:
@@ -266,10 +272,10 @@ class TestOrder:
         async with answering(answer) as (url, asked):
             opening = Opening("s", "bot")
             judged = await with_client(
-                url, lambda client: client.judge(opening, "c", "ls", {}, soon(), subagent="a7")
+                url, lambda client: client.judge(opening, "c", "ls", {}, near_deadline(), subagent="a7")
             )
             assert judged.outcome == "allow"
-            assert await with_client(url, lambda c: c.give_up("s", "c", "late", soon())) is None
+            assert await with_client(url, lambda c: c.give_up("s", "c", "late", near_deadline())) is None
             assert [each["method"] for each in asked][2:] == [
                 "tool.give_up",
                 "tool.withdraw",

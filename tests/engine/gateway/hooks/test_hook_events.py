@@ -57,7 +57,7 @@ KINDS = {
 
 class TestRecorded:
     @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
-    def test_read(self, path: Path) -> None:
+    def test_every_event_is_read_as_its_kind(self, path: Path) -> None:
         """Every recorded event is read as its own kind, with its values."""
         said = json.loads(path.read_text(encoding="utf-8"))
         event = read_event(path.read_bytes())
@@ -87,7 +87,7 @@ class TestRecorded:
     @pytest.mark.parametrize("path", RECORDED, ids=lambda path: path.stem)
     @settings(max_examples=examples(500, usual=10), deadline=None)
     @given(more=st.dictionaries(st.text(max_size=8).map("new_".__add__), VALUES, max_size=4))
-    def test_later_fields_change_nothing(self, path: Path, more: dict[str, object]) -> None:
+    def test_unknown_fields_are_ignored(self, path: Path, more: dict[str, object]) -> None:
         """Additional fields of later versions are ignored."""
         said = json.loads(path.read_text(encoding="utf-8"))
         assert read_event(json.dumps(said | more).encode()) == read_event(path.read_bytes())
@@ -101,7 +101,7 @@ class TestLaws:
             optional=dict.fromkeys(FIELDS, VALUES),
         )
     )
-    def test_read_or_refused(self, envelope: dict[str, object]) -> None:
+    def test_any_object_is_read_or_refused(self, envelope: dict[str, object]) -> None:
         """Any object yields either a complete event or an `EnvelopeError`."""
         try:
             event = read_event(json.dumps(envelope).encode())
@@ -114,7 +114,7 @@ class TestLaws:
             assert isinstance(event.input, dict)
 
     @pytest.mark.parametrize("key", ["tool_name", "command"])
-    def test_a_key_that_stands_twice(self, key: str) -> None:
+    def test_repeated_key_is_refused(self, key: str) -> None:
         """A repeated key is refused, because the agent could read the other value than the judged one."""
         said = {
             "hook_event_name": "PreToolUse",
@@ -129,13 +129,13 @@ class TestLaws:
             read_event(text.replace(f'"{key}"', f'"{key}": "rm", "{key}"').encode())
 
     @given(st.binary(max_size=40))
-    def test_noise(self, data: bytes) -> None:
+    def test_random_bytes_are_refused(self, data: bytes) -> None:
         """Random bytes are refused."""
         with pytest.raises(EnvelopeError):
             read_event(data)
 
     @given(st.text(min_size=1), st.text(min_size=1))
-    def test_sessions_keep_apart(self, one: str, other: str) -> None:
+    def test_session_names_are_unique(self, one: str, other: str) -> None:
         """Two sessions never share a name, and a server accepts every name."""
         names = session_name("claude", one), session_name("claude", other)
         assert (names[0] == names[1]) is (one == other)
@@ -158,7 +158,7 @@ class TestBackground:
             (None, False),
         ],
     )
-    def test_has_not_ended(self, response: object, goes_on: bool) -> None:
+    def test_started_background_work_has_not_ended(self, response: object, goes_on: bool) -> None:
         """A call that only started background work is distinguished from a finished one."""
         said = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "t", "tool_use_id": "c"}
         event = read_event(json.dumps(said | {"tool_response": response}).encode())
@@ -177,7 +177,7 @@ class TestBackground:
             (None, False),
         ],
     )
-    def test_subagents_work_on(self, tasks: object, work: bool) -> None:
+    def test_running_subagents_keep_the_turn_at_work(self, tasks: object, work: bool) -> None:
         """Running subagents keep a turn at work; a shell in the background does not."""
         said = {"hook_event_name": "Stop", "session_id": "s", "background_tasks": tasks}
         assert read_event(json.dumps(said).encode()) == Stop("s", work)
@@ -197,20 +197,20 @@ class TestOutput:
             (7, "7"),
         ],
     )
-    def test_as_text(self, response: object, text: str) -> None:
+    def test_response_is_converted_to_text(self, response: object, text: str) -> None:
         """A tool's response is converted to readable text."""
         assert output_text(response) == text
 
     @pytest.mark.parametrize("field", ["is_error", "isError", "interrupted"])
     @pytest.mark.parametrize("value", [True, False, 1, "true", None])
-    def test_said_to_have_failed(self, field: str, value: object) -> None:
+    def test_only_true_marks_a_failure(self, field: str, value: object) -> None:
         """A response marks a call as failed only with the value `true`."""
         said = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "t", "tool_use_id": "c"}
         event = read_event(json.dumps(said | {"tool_response": {field: value}}).encode())
         assert isinstance(event, PostToolUse)
         assert event.is_error is (value is True)
 
-    def test_exit_codes_that_are_no_errors(self) -> None:
+    def test_interpreted_exit_code_is_a_failure(self) -> None:
         """An exit code with an interpretation counts as a failure."""
         said = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "t", "tool_use_id": "c"}
         for found, is_error in (("Files differ", True), ("", False), (None, False)):
@@ -219,7 +219,7 @@ class TestOutput:
             assert isinstance(event, PostToolUse)
             assert event.is_error is is_error
 
-    def test_long_ids(self) -> None:
+    def test_too_long_id_is_replaced(self) -> None:
         """An id that is too long is replaced by a stable one of 64 characters."""
         said = {"hook_event_name": "PostToolUse", "session_id": "s", "tool_name": "t"}
         events = [read_event(json.dumps(said | {"tool_use_id": "x" * 300}).encode()) for _ in range(2)]

@@ -29,7 +29,7 @@ def written(path: Path, *lines: object) -> Path:
 
 class TestRecorded:
     @pytest.mark.parametrize(("call", "code"), [("call_1", 1), ("call_2", 0), ("call_3", None)])
-    def test_each_command_has_its_own(self, call: str, code: int | None) -> None:
+    def test_each_command_has_its_own_exit_code(self, call: str, code: int | None) -> None:
         """The transcript yields a failure, a success and no code for an unknown call."""
         assert exit_code(RECORDED, call) == code
 
@@ -50,11 +50,11 @@ class TestWhatIsNoExitCode:
             [ended("c1", 0)],
         ],
     )
-    def test_counts_for_nothing(self, tmp_path: Path, line: object) -> None:
+    def test_command_output_does_not_count(self, tmp_path: Path, line: object) -> None:
         """Only Codex's own entry about the call counts, not the output of a command."""
         assert exit_code(written(tmp_path / "t.jsonl", line), "c1") is None
 
-    def test_without_a_file(self, tmp_path: Path) -> None:
+    def test_unreadable_file_yields_no_code(self, tmp_path: Path) -> None:
         """An unreadable file yields no code and does not block."""
         os.mkfifo(tmp_path / "pipe")
         for path in (tmp_path / "none", tmp_path, tmp_path / "pipe"):
@@ -62,7 +62,9 @@ class TestWhatIsNoExitCode:
 
     @pytest.mark.slow
     @given(st.binary(max_size=60), st.sampled_from([b'"c1"', b""]))
-    def test_noise(self, tmp_path_factory: pytest.TempPathFactory, noise: bytes, call: bytes) -> None:
+    def test_non_json_lines_are_skipped(
+        self, tmp_path_factory: pytest.TempPathFactory, noise: bytes, call: bytes
+    ) -> None:
         """Lines that are no JSON are skipped, and the lines beside them are read."""
         path = tmp_path_factory.mktemp("t") / "t.jsonl"
         said = json.dumps(ended("c1", 7)).encode()
@@ -71,13 +73,13 @@ class TestWhatIsNoExitCode:
 
 
 class TestLong:
-    def test_the_end_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_only_the_end_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Only the end of a long transcript is read."""
         monkeypatch.setattr(hook_transcript, "LONGEST", 400)
         long = {"type": "other", "text": "x" * 500}
         assert exit_code(written(tmp_path / "a", long, ended("c1", 0)), "c1") == 0
         assert exit_code(written(tmp_path / "b", ended("c1", 0), long), "c1") is None
 
-    def test_the_last_word_counts(self, tmp_path: Path) -> None:
+    def test_last_entry_about_a_call_counts(self, tmp_path: Path) -> None:
         """The last of two entries about a call counts."""
         assert exit_code(written(tmp_path / "t", ended("c1", 0), ended("c1", 2)), "c1") == 2

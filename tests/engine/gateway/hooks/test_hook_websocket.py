@@ -35,18 +35,18 @@ async def listening(serving: Serving) -> AsyncGenerator[str, None]:
         yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-def soon(seconds: float = 10.0) -> float:
+def near_deadline(seconds: float = 10.0) -> float:
     return time.monotonic() + seconds
 
 
-def said(url: str, *texts: str, patience: float = 10.0) -> list[str]:
+def exchange(url: str, *texts: str, patience: float = 10.0) -> list[str]:
     """Send each text and return the answers."""
-    connection = HookSocket(url, "token", soon())
+    connection = HookSocket(url, "token", near_deadline())
     answers: list[str] = []
     try:
         for text in texts:
-            connection.send(text, soon())
-            answers.append(connection.receive(soon(patience)))
+            connection.send(text, near_deadline())
+            answers.append(connection.receive(near_deadline(patience)))
     finally:
         connection.close()
     return answers
@@ -54,13 +54,13 @@ def said(url: str, *texts: str, patience: float = 10.0) -> list[str]:
 
 class TestFrames:
     @pytest.mark.parametrize("size", [0, 1, 125, 126, 65535, 65536, 1 << 20])
-    async def test_sizes(self, size: int) -> None:
+    async def test_every_frame_length_is_read(self, size: int) -> None:
         """Texts of every class of frame length arrive unchanged."""
         text = "é" * (size // 2) + "x" * (size % 2)
         async with listening(echo) as url:
-            assert await asyncio.to_thread(said, url, text) == [text]
+            assert await asyncio.to_thread(exchange, url, text) == [text]
 
-    async def test_parts_and_pings(self) -> None:
+    async def test_fragments_are_joined_and_pings_answered(self) -> None:
         """A text in several frames is joined, and pings between the frames are answered."""
 
         async def serving(peer: ServerConnection) -> None:
@@ -78,18 +78,18 @@ class TestFrames:
             await peer.wait_closed()
 
         async with listening(serving) as url:
-            connection = await asyncio.to_thread(HookSocket, url, "token", soon())
-            connection.send("go", soon())
-            assert await asyncio.to_thread(connection.receive, soon()) == "one, two, three"
+            connection = await asyncio.to_thread(HookSocket, url, "token", near_deadline())
+            connection.send("go", near_deadline())
+            assert await asyncio.to_thread(connection.receive, near_deadline()) == "one, two, three"
             connection.close()
 
-    async def test_unix(self, tmp_path: Path) -> None:
+    async def test_unix_socket(self, tmp_path: Path) -> None:
         """The client connects to a server at a Unix socket."""
         path = tmp_path / "s"
         async with unix_serve(echo, str(path), subprotocols=[Subprotocol("interlock.v1")]):
-            assert await asyncio.to_thread(said, f"unix:{path}", "hi") == ["hi"]
+            assert await asyncio.to_thread(exchange, f"unix:{path}", "hi") == ["hi"]
 
-    async def test_binary(self) -> None:
+    async def test_binary_message_is_an_error(self) -> None:
         """A binary message raises an error."""
 
         async def serving(peer: ServerConnection) -> None:
@@ -99,9 +99,9 @@ class TestFrames:
 
         async with listening(serving) as url:
             with pytest.raises(HookError, match="something other than text"):
-                await asyncio.to_thread(said, url, "hi")
+                await asyncio.to_thread(exchange, url, "hi")
 
-    async def test_closed(self) -> None:
+    async def test_close_reason_is_in_the_error(self) -> None:
         """The error contains the server's reason for closing the connection."""
 
         async def serving(peer: ServerConnection) -> None:
@@ -110,9 +110,9 @@ class TestFrames:
 
         async with listening(serving) as url:
             with pytest.raises(HookError, match="no longer valid"):
-                await asyncio.to_thread(said, url, "hi")
+                await asyncio.to_thread(exchange, url, "hi")
 
-    async def test_late(self) -> None:
+    async def test_silent_server_ends_at_the_deadline(self) -> None:
         """A silent server raises an error at the deadline."""
 
         async def serving(peer: ServerConnection) -> None:
@@ -120,9 +120,9 @@ class TestFrames:
 
         async with listening(serving) as url:
             with pytest.raises(LateError):
-                await asyncio.to_thread(said, url, "hi", patience=0.05)
+                await asyncio.to_thread(exchange, url, "hi", patience=0.05)
 
-    async def test_drips(self) -> None:
+    async def test_single_bytes_do_not_extend_the_deadline(self) -> None:
         """A server that sends single bytes does not extend the deadline."""
 
         async def serve_slowly(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -138,19 +138,19 @@ class TestFrames:
         url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         try:
             with pytest.raises(LateError):
-                await asyncio.to_thread(HookSocket, url, "token", soon(0.2))
+                await asyncio.to_thread(HookSocket, url, "token", near_deadline(0.2))
         finally:
             server.close()
 
-    async def test_nobody(self, tmp_path: Path) -> None:
+    async def test_missing_server_differs_from_silent_one(self, tmp_path: Path) -> None:
         """A missing server raises another error than a silent one."""
         for url in ("ws://127.0.0.1:9", f"unix:{tmp_path}/none"):
             with pytest.raises(NoServerError):
-                await asyncio.to_thread(HookSocket, url, "token", soon())
+                await asyncio.to_thread(HookSocket, url, "token", near_deadline())
 
     @pytest.mark.parametrize("token", ["a\r\nX: y", "ä", "\x00"])
-    async def test_tokens(self, token: str) -> None:
+    async def test_invalid_token_is_not_sent(self, token: str) -> None:
         """A token with characters that a header cannot hold is not sent."""
         async with listening(echo) as url:
             with pytest.raises(HookError, match="token"):
-                await asyncio.to_thread(HookSocket, url, token, soon())
+                await asyncio.to_thread(HookSocket, url, token, near_deadline())

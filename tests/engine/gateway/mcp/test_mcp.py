@@ -123,7 +123,7 @@ class TestCalls:
             assert found.agent == "mcp/shop"
 
     @pytest.mark.slow
-    async def test_asked(self, tmp_path: Path) -> None:
+    async def test_waiting_call_is_approved_denied_or_edited(self, tmp_path: Path) -> None:
         """A waiting call is approved, denied or edited, and the client gets progress notifications."""
         rules = "require human-approval before deploy"
         async with served(tmp_path, rules=rules) as server, session(program(server, tmp_path)) as client:
@@ -156,7 +156,7 @@ class TestCalls:
             assert [each[1]["env"] for each in ran(tmp_path)] == ["one", "four"]
 
     @pytest.mark.slow
-    async def test_a_client_that_gives_up(self, tmp_path: Path) -> None:
+    async def test_cancelled_call_leaves_the_queue(self, tmp_path: Path) -> None:
         """A call that its client cancels leaves the queue and does not run."""
         rules = "require human-approval before deploy"
         async with served(tmp_path, rules=rules) as server, session(program(server, tmp_path)) as client:
@@ -173,7 +173,7 @@ class TestCalls:
             assert [each[0] for each in ran(tmp_path)] == ["test"]
 
     @pytest.mark.slow
-    async def test_the_newer_protocol(self, tmp_path: Path) -> None:
+    async def test_newer_protocol_is_gated(self, tmp_path: Path) -> None:
         """The newer protocol without a handshake is gated in the same way."""
         async with served(tmp_path) as server, Client(program(server, tmp_path)) as client:
             assert client.protocol_version == "2026-07-28"
@@ -185,7 +185,7 @@ class TestCalls:
 
 class TestTheRest:
     @pytest.mark.slow
-    async def test_passes(self, tmp_path: Path) -> None:
+    async def test_other_messages_pass(self, tmp_path: Path) -> None:
         """Tools, resources, prompts, sampling requests and progress pass the gate."""
         async with served(tmp_path) as server, session(program(server, tmp_path)) as client:
             tools = (await client.list_tools()).tools
@@ -200,13 +200,13 @@ class TestTheRest:
             assert [each[1] for each in heard.progress] == ["thinking", "thought"]
 
     @pytest.mark.slow
-    async def test_the_token_stays_here(self, tmp_path: Path) -> None:
+    async def test_mcp_server_does_not_get_the_token(self, tmp_path: Path) -> None:
         """The environment of the MCP server does not contain the gate's token."""
         async with served(tmp_path) as server, session(program(server, tmp_path)) as client:
             assert text(await client.call_tool("secrets", {})) == "[]"
 
     @pytest.mark.slow
-    async def test_without_interlocks_server(self, tmp_path: Path) -> None:
+    async def test_without_interlock_server_calls_get_a_remedy(self, tmp_path: Path) -> None:
         """Without the Interlock server, calls get a remedy and everything else works."""
         async with served(tmp_path) as server:
             pass
@@ -219,7 +219,7 @@ class TestTheRest:
 
 
 class TestOptions:
-    async def test_names_for_rules(self, tmp_path: Path) -> None:
+    async def test_prefix_and_name_set_names_for_rules(self, tmp_path: Path) -> None:
         """`--prefix` changes the tool names in rules, and `--name` the name of the agent."""
         before = ("--prefix", "shop_", "--name", "clerk", "--", *sdk_python(), str(SERVER))
         async with (
@@ -232,7 +232,7 @@ class TestOptions:
             assert found.agent == "clerk"
 
     @pytest.mark.slow
-    async def test_from_the_line_alone(self, tmp_path: Path) -> None:
+    async def test_configuration_file_has_no_effect(self, tmp_path: Path) -> None:
         """A configuration file changes neither the tool names nor the session."""
         (tmp_path / "config").mkdir(exist_ok=True)
         (tmp_path / "config/interlock.toml").write_text(
@@ -263,7 +263,7 @@ class TestOptions:
             (["--", "/no/such/server", "--flag"], "/no/such/server cannot be started"),
         ],
     )
-    def test_faults(
+    def test_invalid_options_get_one_line_error(
         self,
         words: list[str],
         expected: str,
@@ -301,7 +301,7 @@ async def over_http(directory: Path) -> AsyncGenerator[str]:
 class TestHttp:
     @pytest.mark.slow
     @pytest.mark.parametrize("mode", ["legacy", "auto"])
-    async def test_gated(self, tmp_path: Path, mode: str) -> None:
+    async def test_http_server_is_gated(self, tmp_path: Path, mode: str) -> None:
         """A server behind HTTP is gated like one behind stdio, in both versions of the protocol."""
         rules = "block rm\nrequire human-approval before deploy"
         async with served(tmp_path, rules=rules) as server, over_http(tmp_path) as url:
@@ -318,7 +318,7 @@ class TestHttp:
             assert [each[0] for each in ran(tmp_path)] == ["test", "deploy"]
 
     @pytest.mark.slow
-    async def test_sampling(self, tmp_path: Path) -> None:
+    async def test_sampling_and_progress_reach_the_client(self, tmp_path: Path) -> None:
         """Sampling requests and progress of a server behind HTTP reach the client."""
         async with (
             served(tmp_path) as server,
@@ -331,7 +331,7 @@ class TestHttp:
             assert [each[1] for each in heard.progress] == ["thinking", "thought"]
 
     @pytest.mark.slow
-    async def test_another_authorization(self, tmp_path: Path) -> None:
+    async def test_unauthorized_is_reported_without_secrets(self, tmp_path: Path) -> None:
         """An HTTP 401 or a broken answer is reported without secrets, and the gate keeps running."""
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -355,7 +355,7 @@ class TestHttp:
                         assert "hidden" not in str(found.value)
 
     @pytest.mark.slow
-    async def test_nobody_there(self, tmp_path: Path) -> None:
+    async def test_missing_mcp_server_is_an_error(self, tmp_path: Path) -> None:
         """Without an MCP server, the client gets an error and the gate keeps running."""
         async with served(tmp_path) as server, over_http(tmp_path) as url:
             pass

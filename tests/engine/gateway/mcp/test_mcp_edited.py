@@ -41,14 +41,14 @@ def schema_of(*parts: Schema) -> Schema:
     return whole
 
 
-def may_say_more(schema: object) -> bool:
+def can_hold_note(schema: object) -> bool:
     """Return true if the data of a listed tool with this schema can hold the note."""
     outputs = Outputs()
     outputs.note_tools("tools/list", {"tools": [{"name": "deploy", "outputSchema": schema}]})
     return outputs.take_more("deploy")
 
 
-def noted(data: Mapping[str, object], *, structured: bool) -> dict[str, object]:
+def with_note(data: Mapping[str, object], *, structured: bool) -> dict[str, object]:
     result: dict[str, object] = {"content": [], "structuredContent": dict(data)}
     add_note(result, {"env": "staging"}, structured=structured)
     return result
@@ -59,36 +59,36 @@ class TestData:
         parts=st.lists(st.sampled_from([*CLOSED, *OPEN]), max_size=3),
         data=st.dictionaries(st.sampled_from(["ok", "k"]), st.integers(0, 2), max_size=2),
     )
-    def test_that_was_valid_stays_so(self, parts: list[Schema], data: dict[str, object]) -> None:
+    def test_note_keeps_data_valid(self, parts: list[Schema], data: dict[str, object]) -> None:
         """The note does not make valid data invalid."""
         schema = schema_of(*parts)
         check = Draft202012Validator(schema)
-        result = noted(data, structured=may_say_more(schema))
+        result = with_note(data, structured=can_hold_note(schema))
         assert check.is_valid(result["structuredContent"]) or not check.is_valid(data)
 
     @pytest.mark.parametrize("part", CLOSED)
-    def test_that_is_closed_has_none(self, part: Schema) -> None:
+    def test_closed_schema_gets_no_note(self, part: Schema) -> None:
         """A schema that an additional field would break gets no note."""
         check = Draft202012Validator(schema_of(part))
-        assert not may_say_more(schema_of(part))
-        forced = [noted({"ok": 1}, structured=True), noted({"ok": 1, "k": 2}, structured=True)]
+        assert not can_hold_note(schema_of(part))
+        forced = [with_note({"ok": 1}, structured=True), with_note({"ok": 1, "k": 2}, structured=True)]
         assert not all(check.is_valid(result["structuredContent"]) for result in forced)
 
     @pytest.mark.parametrize("schema", [None, *map(schema_of, OPEN)])
-    def test_that_is_open_has_the_note(self, schema: object) -> None:
+    def test_open_schema_gets_the_note(self, schema: object) -> None:
         """A common open schema allows the note."""
-        assert may_say_more(schema)
+        assert can_hold_note(schema)
 
     @pytest.mark.parametrize("schema", [True, "object", {}, {"type": ["object", "null"]}])
-    def test_of_an_unheard_of_schema_has_none(self, schema: object) -> None:
+    def test_unknown_schema_gets_no_note(self, schema: object) -> None:
         """A schema that is not of a plain object gets no note."""
-        assert not may_say_more(schema)
+        assert not can_hold_note(schema)
 
-    def test_has_a_field_of_that_name_already(self) -> None:
+    def test_note_does_not_overwrite_a_field(self) -> None:
         """The note does not overwrite a field of the server."""
-        assert noted({FIELD: 1}, structured=True)["structuredContent"] == {FIELD: 1}
+        assert with_note({FIELD: 1}, structured=True)["structuredContent"] == {FIELD: 1}
 
-    def test_that_is_no_object_stays(self) -> None:
+    def test_list_gets_no_note(self) -> None:
         """A list has no fields, so the note is only in the content."""
         result: dict[str, object] = {"content": [], "structuredContent": [1]}
         add_note(result, {}, structured=True)
@@ -96,7 +96,7 @@ class TestData:
 
 
 class TestListing:
-    def test_of_later_counts(self) -> None:
+    def test_latest_list_counts(self) -> None:
         """The latest list of tools counts."""
         outputs = Outputs()
         for closed in (False, True):
@@ -107,14 +107,14 @@ class TestListing:
     @pytest.mark.parametrize(
         "result", [None, [], {}, {"tools": 5}, {"tools": [5, {}, {"name": 5}]}, {"tools": {"name": "a"}}]
     )
-    def test_that_is_none_is_passed_over(self, result: object) -> None:
+    def test_invalid_list_is_ignored(self, result: object) -> None:
         """An invalid list of tools and the answer to another method are ignored."""
         outputs = Outputs()
         outputs.note_tools("tools/list", result)
         outputs.note_tools("prompts/list", {"tools": [{"name": "a"}]})
         assert not outputs.take_more("a")
 
-    def test_has_an_end(self) -> None:
+    def test_remembered_tools_are_bounded(self) -> None:
         """The number of remembered tools is bounded, and the first ones count."""
         outputs = Outputs()
         outputs.note_tools("tools/list", {"tools": [{"name": str(i)} for i in range(MOST_TOOLS + 1)]})

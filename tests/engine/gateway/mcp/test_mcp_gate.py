@@ -88,18 +88,18 @@ class TestPassing:
             b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}\n',
         ],
     )
-    def test_byte_for_byte(self, sent: bytes) -> None:
+    def test_non_call_passes_byte_for_byte(self, sent: bytes) -> None:
         """A message that is no call passes byte for byte."""
         assert McpGate().handle_client(sent) == (ToServer(sent),)
 
     @pytest.mark.parametrize(
         "sent", [b"no JSON\n", b"\xff\n", b'{"id":1}', b"[" * 100_000 + b"\n", b"{}\n"]
     )
-    def test_the_servers_lines(self, sent: bytes) -> None:
+    def test_every_server_line_passes(self, sent: bytes) -> None:
         """Every line of the server passes, also if it is not understood."""
         assert McpGate().handle_server(sent).line == sent
 
-    def test_names(self) -> None:
+    def test_client_and_server_names_are_read(self) -> None:
         """The names of client and server are read in both versions of the protocol."""
         gate = McpGate()
         gate.handle_client(line(id=0, method="initialize", params={"clientInfo": {"name": "claude"}}))
@@ -113,7 +113,7 @@ class TestPassing:
 
 
 class TestCalls:
-    def test_asked(self) -> None:
+    def test_call_is_submitted_under_prefixed_name(self) -> None:
         """A call is submitted under its prefixed name, and its other fields stay."""
         gate = McpGate(prefix="shop_", new_id=lambda: "g1")
         given = {"name": "rm", "arguments": {"a": 1}, "_meta": {"progressToken": 3}, "extra": [1]}
@@ -129,7 +129,7 @@ class TestCalls:
             "more": 1,
         }
 
-    def test_settled_once(self) -> None:
+    def test_cancelled_call_is_settled_once(self) -> None:
         """A call that is cancelled while it runs is settled once; its later answer settles nothing."""
         gate = McpGate()
         [asked] = gate.handle_client(CALL.encode())
@@ -142,7 +142,7 @@ class TestCalls:
         assert passed == ToServer(cancel)
         assert gate.handle_server(line(id=1, result={"content": []})).settled == ()
 
-    def test_without_arguments(self) -> None:
+    def test_call_without_arguments_has_empty_input(self) -> None:
         """A call without arguments has an empty input and passes unchanged."""
         gate = McpGate()
         [step] = gate.handle_client(CALL.encode())
@@ -150,7 +150,7 @@ class TestCalls:
         assert step.call.input == {}
         assert json.loads(gate.allowed_line(step.call, {})) == json.loads(CALL)
 
-    def test_refused(self) -> None:
+    def test_blocked_call_gets_a_result_with_reason(self) -> None:
         """A blocked call gets a result with the reason, marked as complete in the newer protocol."""
         gate = McpGate()
         meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}
@@ -178,7 +178,7 @@ class TestCalls:
             {"name": "a", "Argument\u017f": {}},
         ],
     )
-    def test_malformed(self, params: object) -> None:
+    def test_malformed_call_is_refused_under_its_id(self, params: object) -> None:
         """A malformed call is refused under its id."""
         found = refusal(McpGate(), line(id=7, method="tools/call", params=params))
         assert found["id"] == 7
@@ -224,7 +224,7 @@ class TestDisguises:
             '"tools/call"',
         ],
     )
-    def test_refused(self, sent: str) -> None:
+    def test_possible_call_is_refused(self, sent: str) -> None:
         """A line that some reader could take for a call is refused unless it is a well-formed call."""
         found = refusal(McpGate(), sent.encode() + b"\n")
         errors = found if isinstance(found, list) else [found]
@@ -233,17 +233,17 @@ class TestDisguises:
         )
 
     @pytest.mark.parametrize("sent", [b"[" * 100_000, CALL.replace("rm", "\xff").encode("latin-1")])
-    def test_unreadable(self, sent: bytes) -> None:
+    def test_too_deep_or_non_utf8_line_is_refused(self, sent: bytes) -> None:
         """A line that is too deep or no UTF-8 is refused."""
         assert "error" in refusal(McpGate(), sent)
 
-    def test_escaped(self) -> None:
+    def test_escaped_method_name_is_recognized(self) -> None:
         """Escapes in the method's name do not hide a call."""
         for spelled in ("tools\\/call", "\\u0074ools/c\\u0061ll"):
             [step] = McpGate().handle_client(CALL.replace("tools/call", spelled).encode())
             assert isinstance(step, Ask)
 
-    def test_batches_leave_nothing_behind(self) -> None:
+    def test_refused_batch_has_no_effects(self) -> None:
         """A refused batch uses no id and cancels no call."""
         gate = McpGate()
         [asked] = gate.handle_client(CALL.encode())
@@ -290,7 +290,7 @@ def frames(draw: st.DrawFn) -> bytes:
 class TestNothingSlipsThrough:
     @given(frames())
     @example(f'{{"method":"x","params":{CALL}}}\n'.encode())
-    def test_frames(self, sent: bytes) -> None:
+    def test_passed_line_is_unchanged_and_no_call(self, sent: bytes) -> None:
         """A passed line is unchanged, and no reader finds a tool call in it."""
         gate = McpGate()
         for step in gate.handle_client(sent):
@@ -299,7 +299,7 @@ class TestNothingSlipsThrough:
                 assert not calls_in(sent)
 
     @given(st.binary(max_size=200), st.integers(1, 50))
-    def test_lines(self, sent: bytes, size: int) -> None:
+    def test_any_chunks_yield_the_sent_lines(self, sent: bytes, size: int) -> None:
         """Chunks of any size yield the sent lines; a line that is too long is reported once."""
         for longest in (None, 20):
             lines, found = Lines(longest), list[bytes | None]()
@@ -369,7 +369,7 @@ class Conversation(RuleBasedStateMachine):
         self.settled += [each.call for each in found.settled]
 
     @invariant()
-    def settled_once_and_only_what_was_made(self) -> None:
+    def check_only_made_calls_settle_once(self) -> None:
         assert len({id(each) for each in self.settled}) == len(self.settled)
         assert all(any(each is made for made in self.made) for each in self.settled)
         open_ones = {id(each) for each in self.made} - {id(each) for each in self.settled}
@@ -385,7 +385,7 @@ TestConversation = Conversation.TestCase
 
 
 class TestOutcomes:
-    def test_texts(self) -> None:
+    def test_recorded_text_is_what_a_model_reads(self) -> None:
         """The recorded text is the text that a model reads; other content is named."""
         content = [
             {"type": "text", "text": "a"},
@@ -405,7 +405,7 @@ class TestOutcomes:
         assert not found.is_error
         assert read_outcome({"result": {"structuredContent": {"a": 1}}}).output == '{"a": 1}'
 
-    def test_long_ones_are_cut(self) -> None:
+    def test_long_result_is_cut(self) -> None:
         """A long result is cut with the number of removed characters, and lone surrogates do no harm."""
         found = read_outcome(
             {"result": {"content": [{"type": "text", "text": "\ud800" * (LONGEST + 5)}]}}

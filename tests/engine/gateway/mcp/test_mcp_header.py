@@ -13,13 +13,13 @@ class TestHeaders:
     @pytest.mark.parametrize(
         "line", ["Authorization: Bearer s3cret", "authorization:x", "Cookie: a=b", "X-API-Key: s3cret"]
     )
-    def test_not_on_the_line(self, line: str) -> None:
+    def test_secret_on_command_line_is_refused(self, line: str) -> None:
         """A secret on the command line is refused, and the error does not repeat it."""
         with pytest.raises(ValueError, match="in the environment") as refused:
             _headers([line], ENVIRON)
         assert "s3cret" not in str(refused.value)
 
-    def test_from_the_environment(self) -> None:
+    def test_variable_value_is_sent(self) -> None:
         """A variable's value is sent, and a header without a secret may be on the command line."""
         lines = ["Authorization: Bearer ${SHOP_TOKEN}", "X-Shop: north"]
         assert _headers(lines, ENVIRON) == {"Authorization": "Bearer s3cret", "X-Shop": "north"}

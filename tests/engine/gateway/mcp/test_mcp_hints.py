@@ -37,7 +37,7 @@ async def claims(server: Served) -> list[tuple[dict[str, bool], tuple[str, ...]]
 
 
 class TestHints:
-    async def test_before_the_first_call(self, tmp_path: Path) -> None:
+    async def test_hints_apply_to_the_first_call(self, tmp_path: Path) -> None:
         """The server's hints are recorded once and apply to the first call."""
         async with served(tmp_path, rules=RULES) as server, between(server) as ends:
             claiming(ends, {"readOnlyHint": True, "openWorldHint": False, "title": "Fetch"})
@@ -45,14 +45,14 @@ class TestHints:
             await ends.ran(2, "fetch")
             assert await claims(server) == [({"read_only": True, "open_world": False}, ())]
 
-    async def test_none(self, tmp_path: Path) -> None:
+    async def test_without_annotations_no_hint_is_recorded(self, tmp_path: Path) -> None:
         """Without annotations no hint is recorded, and a rule about the hint applies."""
         async with served(tmp_path, rules=RULES) as server, between(server) as ends:
             await ends.ask(1, "fetch")
             assert "hint.read_only" in text(await ends.told(1))
             assert await claims(server) == []
 
-    async def test_a_changed_one(self, tmp_path: Path) -> None:
+    async def test_changed_hint_is_dropped(self, tmp_path: Path) -> None:
         """A hint that the server changes is dropped permanently, and operators get a note."""
         async with served(tmp_path, rules=RULES) as server, between(server) as ends:
             claiming(ends, {"readOnlyHint": True})
@@ -69,7 +69,7 @@ class TestHints:
             assert any("differently than before" in each for each in await said(server))
 
     @pytest.mark.slow
-    async def test_two_entries_of_one_name(self, tmp_path: Path) -> None:
+    async def test_duplicate_tool_gets_common_hints_only(self, tmp_path: Path) -> None:
         """If a list contains a tool twice, only the hints of both entries count."""
         async with served(tmp_path, rules=RULES) as server, between(server) as ends:
             claiming(ends, {"readOnlyHint": True, "openWorldHint": True}, {"openWorldHint": True})
@@ -78,7 +78,7 @@ class TestHints:
             assert await claims(server) == [({"open_world": True}, ())]
 
     @pytest.mark.slow
-    async def test_under_the_name_at_the_gate(self, tmp_path: Path) -> None:
+    async def test_hints_belong_to_prefixed_name(self, tmp_path: Path) -> None:
         """With `--prefix` the hints belong to the prefixed tool name."""
         rules = RULES.replace("fetch", "web_fetch")
         async with served(tmp_path, rules=rules) as server, between(server) as ends:
@@ -88,7 +88,7 @@ class TestHints:
             [state] = await server.hub.sessions()
             assert list(state.hints) == ["web_fetch"]
 
-    async def test_a_gate_that_cannot_record_them(self, tmp_path: Path) -> None:
+    async def test_call_fails_if_hints_cannot_be_recorded(self, tmp_path: Path) -> None:
         """A call fails if its hints cannot be recorded, unless the server is too old for hints."""
         async with served(tmp_path, rules="block other") as server, between(server) as ends:
             claiming(ends, {"readOnlyHint": True})
@@ -112,7 +112,9 @@ class TestOtherTools:
     """A hint applies to the tool of one server, and to no other tool of the same name."""
 
     @pytest.mark.parametrize("reported", [False, True])
-    async def test_of_the_same_name(self, tmp_path: Path, reported: bool) -> None:
+    async def test_other_programs_call_is_judged_without_hints(
+        self, tmp_path: Path, reported: bool
+    ) -> None:
         """A call of another program without hints is judged without the first program's hints."""
         async with served(tmp_path, rules=RULES) as server, between(server) as ends:
             claiming(ends, {"readOnlyHint": True})
@@ -128,7 +130,7 @@ class TestOtherTools:
             assert "hint.read_only" in text(await ends.told(2))
             assert await claims(server) == [({"read_only": True}, ()), ({}, ("read_only",))]
 
-    async def test_after_a_lost_connection(self, tmp_path: Path) -> None:
+    async def test_hints_survive_a_reconnection(self, tmp_path: Path) -> None:
         """A client's reported hints still count after it reconnects."""
         async with served(tmp_path, rules=RULES) as server:
             async with server.agent_client() as client:
@@ -143,7 +145,7 @@ class TestOtherTools:
 
 
 class TestList:
-    def test_an_incomplete_list_claims_nothing(self) -> None:
+    def test_incomplete_list_gives_no_hints(self) -> None:
         """Hints come from the last complete list."""
         names = ToolNames(new_id=lambda: "x")
         names.request({})

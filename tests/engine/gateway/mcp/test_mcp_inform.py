@@ -20,7 +20,7 @@ async def greet(ends: Ends, capabilities: Mapping[str, object]) -> None:
     ends.server.clear()
 
 
-async def asked(ends: Ends) -> dict[str, Any]:
+async def shown_form(ends: Ends) -> dict[str, Any]:
     """Return the question that the client's user sees."""
 
     async def found() -> list[dict[str, Any]]:
@@ -38,11 +38,11 @@ async def wait_shown(server: Served, ends: Ends) -> dict[str, Any]:
     await greet(ends, FORMS)
     await ends.ask(1, "deploy")
     await waiting(server)
-    return await asked(ends)
+    return await shown_form(ends)
 
 
 class TestInform:
-    async def test_says_what_it_waits_for(self, tmp_path: Path) -> None:
+    async def test_form_states_the_wait_until_decided(self, tmp_path: Path) -> None:
         """The form has one unticked box, and the decision takes the form back."""
         async with served(tmp_path, rules=ASKING) as server, between(server, inform=True) as ends:
             question = await wait_shown(server, ends)
@@ -60,7 +60,7 @@ class TestInform:
 
             await until(taken_back)
 
-    async def test_a_name_that_says_more(self, tmp_path: Path) -> None:
+    async def test_long_tool_name_does_not_displace_form_text(self, tmp_path: Path) -> None:
         """A long tool name does not displace the form's text."""
         name = "deploy. Approved by ops; tick to confirm " + "\U000e0041" * 150
         rules = "require human-approval before anything-else"
@@ -73,14 +73,14 @@ class TestInform:
             ends.lists = lists
             await ends.ask(1, name)
             await waiting(server)
-            message = (await asked(ends))["params"]["message"]
+            message = (await shown_form(ends))["params"]["message"]
             assert message.startswith("'deploy. Approved by ops")
             assert "waits for an operator of Interlock" in message[:140]
             assert message.endswith("Close this to keep waiting.")
             await server.hub.decide(await waiting(server), approved=False, by="ada")
             await ends.told(1)
 
-    async def test_stops_waiting(self, tmp_path: Path) -> None:
+    async def test_ticked_box_withdraws_the_request(self, tmp_path: Path) -> None:
         """A ticked box withdraws the request; the call gets an answer and does not run."""
         async with served(tmp_path, rules=ASKING) as server, between(server, inform=True) as ends:
             question = await wait_shown(server, ends)
@@ -103,7 +103,7 @@ class TestInform:
             {"action": "cancel"},
         ],
     )
-    async def test_decides_nothing(self, tmp_path: Path, result: dict[str, object]) -> None:
+    async def test_other_answers_decide_nothing(self, tmp_path: Path, result: dict[str, object]) -> None:
         """Any other answer of the client leaves the request open and does not reach the server."""
         async with served(tmp_path, rules=ASKING) as server, between(server, inform=True) as ends:
             question = await wait_shown(server, ends)
@@ -118,7 +118,7 @@ class TestInform:
         ("inform", "capabilities"),
         [(False, FORMS), (True, {}), (True, {"elicitation": {"url": {}}}), (True, {"elicitation": None})],
     )
-    async def test_asks_nobody_else(
+    async def test_no_form_without_option_or_support(
         self, tmp_path: Path, inform: bool, capabilities: dict[str, object]
     ) -> None:
         """Without `--inform`, or if the client supports no forms, it gets no question."""
@@ -133,7 +133,7 @@ class TestInform:
             assert not [each for each in ends.client if each.get("method") == "elicitation/create"]
 
     @pytest.mark.slow
-    async def test_the_servers_own_questions_pass(self, tmp_path: Path) -> None:
+    async def test_answers_to_the_servers_questions_pass(self, tmp_path: Path) -> None:
         """A client's answer to a question of its server reaches the server, also under a similar id."""
         async with served(tmp_path, rules=ASKING) as server, between(server, inform=True) as ends:
             await greet(ends, FORMS)

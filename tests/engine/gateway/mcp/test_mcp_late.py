@@ -34,7 +34,7 @@ async def recorded(server: Served, kind: type) -> list[object]:
 
 class TestOutOfTime:
     @pytest.mark.slow
-    async def test_is_told_to_call_again(self, tmp_path: Path) -> None:
+    async def test_refused_call_can_be_repeated(self, tmp_path: Path) -> None:
         """The refusal names the deadline; a repeated call runs with the approval given in between."""
         async with (
             served(tmp_path, rules=ASKING, policy=LATE) as server,
@@ -56,7 +56,7 @@ class TestOutOfTime:
             assert len(await recorded(server, ApprovalRequested)) == 1
 
     @pytest.mark.slow
-    async def test_goes_on_waiting(self, tmp_path: Path) -> None:
+    async def test_repeated_calls_wait_for_same_request(self, tmp_path: Path) -> None:
         """Repeated calls wait for the same request until it is decided."""
         async with (
             served(tmp_path, rules=ASKING, policy=LATE) as server,
@@ -68,14 +68,14 @@ class TestOutOfTime:
             assert len(await recorded(server, ApprovalRequested)) == 1
 
     @pytest.mark.slow
-    async def test_without_late_answers(self, tmp_path: Path) -> None:
+    async def test_without_late_answers_request_is_withdrawn(self, tmp_path: Path) -> None:
         """Without late answers the request is withdrawn, and the text gives the reason."""
         async with served(tmp_path, rules=ASKING) as server, between(server, wait=2.0) as ends:
             await ends.ask(1, "deploy")
             assert "make it again when somebody is there" in text(await ends.told(1))
             assert await server.hub.approvals() == []
 
-    async def test_a_client_with_progress_waits(self, tmp_path: Path) -> None:
+    async def test_client_with_progress_is_kept_waiting(self, tmp_path: Path) -> None:
         """A client that asked for progress is kept waiting and gets progress notifications."""
         async with served(tmp_path, rules=ASKING, policy=LATE) as server, between(server) as ends:
             await ends.ask(1, "deploy", _meta={"progressToken": "t"})
@@ -89,7 +89,7 @@ class TestOutOfTime:
 
 class TestCancelled:
     @pytest.mark.parametrize("reason", ["McpError: MCP error -32001: Request timed out", "timeout"])
-    async def test_by_its_time(self, tmp_path: Path, reason: str) -> None:
+    async def test_client_timeout_leaves_request_open(self, tmp_path: Path, reason: str) -> None:
         """A client that times out leaves the request open and gets no late answer."""
         async with served(tmp_path, rules=ASKING, policy=LATE) as server, between(server) as ends:
             await ends.ask(1, "deploy")
@@ -108,7 +108,7 @@ class TestCancelled:
             assert [each for each in ends.client if each.get("id") == 1] == []
             assert len(await recorded(server, CallResult)) == 1
 
-    async def test_between_two_waits(self, tmp_path: Path) -> None:
+    async def test_timeout_during_progress_submits_no_second_call(self, tmp_path: Path) -> None:
         """A client that times out during a progress notification does not submit the call again."""
         async with served(tmp_path, rules=ASKING, policy=LATE) as server, between(server) as ends:
             tells, goes_on = asyncio.Event(), asyncio.Event()
@@ -135,7 +135,7 @@ class TestCancelled:
             assert await is_late(server)
 
     @pytest.mark.parametrize("reason", [None, "the user pressed escape"])
-    async def test_on_purpose(self, tmp_path: Path, reason: str | None) -> None:
+    async def test_other_cancellation_withdraws_request(self, tmp_path: Path, reason: str | None) -> None:
         """Any other cancellation withdraws the request."""
         async with served(tmp_path, rules=ASKING, policy=LATE) as server, between(server) as ends:
             await ends.ask(1, "deploy")

@@ -156,7 +156,7 @@ def stored(tmp_path: Path) -> LoginFile:
 
 class TestLogin:
     @pytest.mark.slow
-    async def test_is_kept_for_its_owner(self, vault: Vault) -> None:
+    async def test_tokens_are_private_and_for_one_server(self, vault: Vault) -> None:
         """The tokens are in a file of mode 0600 and are valid for this server only (RFC 8707)."""
         login = await vault.login()
         assert login.resource == vault.url
@@ -169,7 +169,7 @@ class TestLogin:
         assert login.access_token.get_secret_value() not in repr(login)
 
     @pytest.mark.slow
-    async def test_takes_no_answer_of_strangers(self, vault: Vault) -> None:
+    async def test_answer_without_state_is_refused(self, vault: Vault) -> None:
         """A request without the login's state is refused, and the login keeps waiting."""
         strays = ("{base}?code=x&state=y", "{base}?error=access_denied", "{base}x", "{base}")
         browser = Browser(*strays)
@@ -178,14 +178,14 @@ class TestLogin:
         assert browser.statuses == [400, 400, 400, 400, 200]
 
     @pytest.mark.slow
-    async def test_by_a_browser_elsewhere(self, vault: Vault) -> None:
+    async def test_address_of_remote_browser_can_be_pasted(self, vault: Vault) -> None:
         """The user can paste the address of a browser on another machine."""
         browser = Browser(paste=True)
         assert await log_in(vault.file, browser, browser.lines()) is not None
         assert browser.statuses == []
 
     @pytest.mark.slow
-    async def test_refused(self, vault: Vault) -> None:
+    async def test_refused_login_stores_nothing(self, vault: Vault) -> None:
         """A refused login raises an error and stores nothing."""
         vault.order("deny")
         with pytest.raises(McpLoginError, match="refused: access_denied"):
@@ -193,12 +193,12 @@ class TestLogin:
         assert vault.file.read() is None
 
     @pytest.mark.parametrize("url", ["http://shop.example/mcp", "http://127.0.0.1.example/mcp"])
-    async def test_never_without_tls(self, url: str, tmp_path: Path) -> None:
+    async def test_remote_login_requires_tls(self, url: str, tmp_path: Path) -> None:
         """A login without TLS is only possible at a local server."""
         with pytest.raises(McpLoginError, match="expected https"):
             await log_in(LoginFile(url, tmp_path), print)
 
-    def test_leads_nowhere_else(self) -> None:
+    def test_endpoints_cannot_be_plain_http_or_local(self) -> None:
         """A remote server can lead neither to plain HTTP nor to a local address."""
         check_address("https://id.example/authorize?state=x", local=False)
         check_address("http://127.0.0.1:99/authorize", local=True)
@@ -228,7 +228,7 @@ class TestRegisteredClient:
         assert [line.split()[0] for line in vault.log()] == ["code", "renewed"]
 
     @pytest.mark.slow
-    async def test_with_another_secret(self, vault: Vault) -> None:
+    async def test_wrong_secret_is_refused(self, vault: Vault) -> None:
         """A wrong secret is refused, and nothing is stored."""
         port = free_port()
         vault.order(f"closed {port} client_secret_basic")
@@ -239,13 +239,13 @@ class TestRegisteredClient:
         assert vault.file.read() is None
 
     @pytest.mark.slow
-    async def test_at_a_port_that_is_taken(self, vault: Vault) -> None:
+    async def test_taken_callback_port_is_an_error(self, vault: Vault) -> None:
         """If the callback port is taken, the error says that the browser cannot return."""
         port = int(vault.url.split(":")[2].partition("/")[0])
         with pytest.raises(McpLoginError, match=f"cannot return to port {port}"):
             await log_in(vault.file, Browser(), client=RegisteredClient("known", None, port))
 
-    def test_its_secret(self, tmp_path: Path) -> None:
+    def test_secret_comes_from_file_or_environment(self, tmp_path: Path) -> None:
         """The secret comes from a private file or from the environment; a public client has none."""
         file = tmp_path / "secret"
         file.write_text("hush\n")
@@ -264,7 +264,7 @@ class TestRegisteredClient:
 
 class TestUse:
     @pytest.mark.slow
-    async def test_is_renewed_before_its_end(self, vault: Vault) -> None:
+    async def test_expired_token_is_renewed_once(self, vault: Vault) -> None:
         """An expired token is renewed for the same server, once for all its users."""
         first = await vault.login()
         later = time.time() + 3600
@@ -276,7 +276,7 @@ class TestUse:
         assert again.access_token != first.access_token
         assert vault.file.path.stat().st_mode & 0o777 == 0o600
 
-    async def test_is_renewed_while_many_wait(self, stored: LoginFile) -> None:
+    async def test_renewal_gets_threads_despite_many_waiters(self, stored: LoginFile) -> None:
         """A renewal gets the threads that it needs, although many requests wait for it."""
         asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(2))
         renewed = list[str]()
@@ -296,7 +296,7 @@ class TestUse:
         assert renewed == ["once"]
 
     @pytest.mark.slow
-    async def test_is_renewed_when_refused(self, vault: Vault) -> None:
+    async def test_refused_token_is_renewed_once(self, vault: Vault) -> None:
         """A token that the server refuses is renewed once, and the request is sent again."""
         await vault.login()
         vault.order("forget")
@@ -304,7 +304,7 @@ class TestUse:
         assert len(vault.log()) == 2
 
     @pytest.mark.slow
-    async def test_that_cannot_be_renewed(self, vault: Vault) -> None:
+    async def test_failed_renewal_is_reported(self, vault: Vault) -> None:
         """If the renewal fails, the refusal is returned and the failure reported."""
         await vault.login()
         vault.order("refuse")
@@ -314,7 +314,7 @@ class TestUse:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("token", ["hush\r\nX-Other: 1", "hush\x00", "hush \u202e"])
-    async def test_a_token_that_cannot_be_sent(self, vault: Vault, token: str) -> None:
+    async def test_unsendable_renewed_token_is_discarded(self, vault: Vault, token: str) -> None:
         """A renewed token that no header can hold is discarded unshown, and the old one stays."""
         login, reported, sent = await vault.login(), list[str](), list[str]()
 
@@ -332,7 +332,7 @@ class TestUse:
         assert vault.file.read() == login
 
     @pytest.mark.slow
-    async def test_goes_to_its_server_alone(self, vault: Vault) -> None:
+    async def test_token_is_sent_to_its_origin_only(self, vault: Vault) -> None:
         """A request to another origin carries no token."""
         await vault.login()
         auth = StoredLogin(vault.file, print)
@@ -348,7 +348,7 @@ class TestUse:
         assert [("authorization" in request.headers) for request in seen] == [False, True]
 
     @pytest.mark.slow
-    async def test_a_file_that_others_can_read(self, vault: Vault) -> None:
+    async def test_file_readable_by_others_is_not_used(self, vault: Vault) -> None:
         """A file that others can read is not used, and the reason is reported."""
         await vault.login()
         vault.file.path.chmod(0o644)
@@ -357,7 +357,7 @@ class TestUse:
         assert "others may read or write it" in reported[0]
 
     @pytest.mark.slow
-    async def test_a_file_of_another_server(self, vault: Vault) -> None:
+    async def test_login_for_another_server_is_refused(self, vault: Vault) -> None:
         """A login for another server is refused, and so is one with an endpoint without TLS."""
         login = await vault.login()
         for change in ({"url": "https://shop.example/mcp"}, {"token_endpoint": "http://id.example/t"}):
@@ -366,7 +366,7 @@ class TestUse:
                 vault.file.read()
 
     @pytest.mark.slow
-    async def test_through_the_gate(self, vault: Vault, tmp_path: Path) -> None:
+    async def test_gate_uses_the_login(self, vault: Vault, tmp_path: Path) -> None:
         """`interlock mcp --url` uses the login; without one, the error names the login command."""
         async with served(tmp_path, rules="block other") as server:
             with pytest.raises(BaseExceptionGroup) as error:
@@ -379,7 +379,7 @@ class TestUse:
 
 
 class TestLogout:
-    async def test_amid_a_request(self, stored: LoginFile) -> None:
+    async def test_refused_request_after_logout_renews_nothing(self, stored: LoginFile) -> None:
         """A request that is refused after the logout neither renews the login nor restores its file."""
         paths = list[str]()
 
@@ -407,7 +407,7 @@ class TestLogout:
         assert await log_out(vault.file) == (None, None)
 
     @pytest.mark.slow
-    async def test_where_others_could_read_it(self, vault: Vault) -> None:
+    async def test_without_tls_removes_but_does_not_revoke(self, vault: Vault) -> None:
         """A login is not revoked without TLS; it is removed, and the fault is reported."""
         login = await vault.login()
         vault.file.write(login.model_copy(update={"revocation_endpoint": "http://id.example/revoke"}))
@@ -418,7 +418,7 @@ class TestLogout:
         assert not vault.file.path.exists()
 
     @pytest.mark.slow
-    async def test_without_the_server(self, tmp_path: Path) -> None:
+    async def test_unreachable_server_still_removes_the_file(self, tmp_path: Path) -> None:
         """If the server is unreachable, the file is removed and the fault is reported."""
         async with running(tmp_path) as vault:
             await vault.login()
@@ -447,7 +447,7 @@ class TestCommand:
             ),
         ],
     )
-    def test_errors(
+    def test_invalid_command_line_is_an_error(
         self,
         line: list[str],
         said: str,
@@ -459,7 +459,7 @@ class TestCommand:
         assert main(["mcp", *line]) != 0
         assert said in capsys.readouterr().err
 
-    def test_logout_of_nobody(
+    def test_logout_without_login_succeeds(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ) -> None:
         """Logging out without a login succeeds with a message."""
@@ -468,7 +468,7 @@ class TestCommand:
         assert "There is no login at https://shop.example/mcp" in capsys.readouterr().out
 
     @pytest.mark.slow
-    async def test_shows_the_address(self, vault: Vault, tmp_path: Path) -> None:
+    async def test_login_prints_the_address(self, vault: Vault, tmp_path: Path) -> None:
         """`interlock mcp login` prints the address on stderr and the next step on stdout."""
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "interlock.app.cli", "mcp", "login", vault.url),

@@ -32,19 +32,19 @@ async def listed(ends: Ends, *tools: str, **more: object) -> list[str]:
 
 
 class TestList:
-    async def test_at_the_end(self, tmp_path: Path) -> None:
+    async def test_tool_is_last_in_the_list(self, tmp_path: Path) -> None:
         """The tool is last in the list and replaces a tool of the server with the same name."""
         async with served(tmp_path, rules=RULES) as server, between(server, plans=True) as ends:
             assert await listed(ends, "deploy", PLAN_TOOL, "push") == ["deploy", "push", PLAN_TOOL]
             found = (await ends.told("list"))["result"]["tools"][-1]
             assert found["inputSchema"] == json.loads(json.dumps(PLAN_SCHEMA))
 
-    async def test_on_the_last_page(self, tmp_path: Path) -> None:
+    async def test_only_last_page_has_the_tool(self, tmp_path: Path) -> None:
         """Only the last of several pages contains the tool."""
         async with served(tmp_path, rules=RULES) as server, between(server, plans=True) as ends:
             assert await listed(ends, "deploy", nextCursor="2") == ["deploy"]
 
-    async def test_not_without(self, tmp_path: Path) -> None:
+    async def test_absent_without_the_option(self, tmp_path: Path) -> None:
         """Without the option the list does not contain the tool."""
         async with served(tmp_path, rules=RULES) as server, between(server) as ends:
             assert await listed(ends, "deploy") == ["deploy"]
@@ -76,14 +76,14 @@ class TestPlan:
             assert "plan" in text(await ends.told(1))
             assert ends.server == []
 
-    async def test_no_plan(self, tmp_path: Path) -> None:
+    async def test_invalid_plan_is_refused(self, tmp_path: Path) -> None:
         """An invalid plan is refused with the faulty place, without a request."""
         async with served(tmp_path, rules=RULES) as server, between(server, plans=True) as ends:
             await ends.ask(1, PLAN_TOOL, {"title": "Release 1.4", "steps": []})
             assert "steps: found an empty list" in text(await ends.told(1))
 
     @pytest.mark.parametrize("prefix", ["", "shop_"])
-    async def test_by_its_own_name(self, tmp_path: Path, prefix: str) -> None:
+    async def test_prefix_does_not_change_plan_name(self, tmp_path: Path, prefix: str) -> None:
         """The prefix of the server's tools does not change the name `plan` in rules."""
         async with served(tmp_path, rules=RULES) as server, between(server, plans=True) as ends:
             ends.gate._prefix = prefix

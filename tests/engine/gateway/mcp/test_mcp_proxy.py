@@ -174,7 +174,7 @@ def text(answer: dict[str, Any]) -> str:
 
 
 class TestWaiting:
-    async def test_progress(self, tmp_path: Path) -> None:
+    async def test_progress_notifications_rise(self, tmp_path: Path) -> None:
         """A client with a progress token gets repeated notifications with rising numbers."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.ask(1, "deploy", _meta={"progressToken": "t"})
@@ -199,7 +199,7 @@ class TestWaiting:
             await until(_true(ends.progress))
             assert {each["progressToken"] for each in ends.progress()} == {7}
 
-    async def test_the_server_restarts(self, tmp_path: Path) -> None:
+    async def test_call_survives_a_server_restart(self, tmp_path: Path) -> None:
         """A waiting call survives a restart of Interlock's server and is decided there."""
         async with served(tmp_path, rules=ASKING) as server:
             ends = Ends(server.agent_client)
@@ -216,7 +216,7 @@ class TestWaiting:
 
 
 class TestCancelling:
-    async def test_while_it_waits(self, tmp_path: Path) -> None:
+    async def test_waiting_call_leaves_the_queue(self, tmp_path: Path) -> None:
         """A cancelled call leaves the queue and does not reach its server."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.ask("a", "deploy")
@@ -233,7 +233,7 @@ class TestCancelling:
             # The id is free again, since no call was made under it.
             await ends.ran("a", "other")
 
-    async def test_after_it_was_made(self, tmp_path: Path) -> None:
+    async def test_running_call_is_cancelled_at_the_server(self, tmp_path: Path) -> None:
         """The server gets the cancellation, and the call is recorded as failed."""
         async with served(tmp_path) as server, between(server) as ends:
             await ends.ask(1, "test")
@@ -251,7 +251,7 @@ class TestCancelling:
             await ends.ask(2, "deploy")
             assert "requires" in text(await ends.told(2))
 
-    async def test_the_client_goes(self, tmp_path: Path) -> None:
+    async def test_closing_client_withdraws_its_request(self, tmp_path: Path) -> None:
         """The request of a client that closes is withdrawn, and its call does not run."""
         async with served(tmp_path, rules=ASKING) as server:
             async with between(server) as ends:
@@ -263,7 +263,7 @@ class TestCancelling:
 
 
 class TestResults:
-    async def test_settle_nets(self, tmp_path: Path) -> None:
+    async def test_successful_test_unlocks_deploy(self, tmp_path: Path) -> None:
         """A successful test unlocks the deploy."""
         async with (
             served(tmp_path, rules="require test before deploy") as server,
@@ -275,7 +275,7 @@ class TestResults:
             await ends.ask(3, "deploy")
             await ends.forwarded(2)
 
-    async def test_failures_settle_none(self, tmp_path: Path) -> None:
+    async def test_any_error_form_fails_the_call(self, tmp_path: Path) -> None:
         """Every form of error that a server returns fails the call."""
         async with (
             served(tmp_path, rules="require test before deploy") as server,
@@ -292,7 +292,7 @@ class TestResults:
             assert "requires" in text(await ends.told(5))
             assert [each.output for each in (await calls(server))[3:4]] == ["broken"]
 
-    async def test_edited(self, tmp_path: Path) -> None:
+    async def test_edited_input_runs_and_is_shown(self, tmp_path: Path) -> None:
         """The edited input runs, other parameters stay, and the model reads the edit."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.ask(1, "deploy", {"env": "prod"}, _meta={"x": 1})
@@ -316,7 +316,9 @@ class TestResults:
             (None, False),
         ],
     )
-    async def test_edited_with_data(self, tmp_path: Path, tool: dict | None, told: bool) -> None:
+    async def test_edited_result_data_has_the_note(
+        self, tmp_path: Path, tool: dict | None, told: bool
+    ) -> None:
         """A result's data contains the note about an edit, unless its schema forbids that."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.send(id=9, method="tools/list")
@@ -334,7 +336,7 @@ class TestResults:
             assert result["content"][1]["text"] == note
             assert result["structuredContent"] == {"ok": True} | ({"interlock": note} if told else {})
 
-    async def test_unrecorded_is_held_back(self, tmp_path: Path) -> None:
+    async def test_unrecorded_result_becomes_an_error(self, tmp_path: Path) -> None:
         """A result that cannot be recorded is replaced by an error."""
         async with served(tmp_path) as server:
             ends = Ends(lambda: AgentClient(server.url, server.agent, patience=0.1))
@@ -350,7 +352,7 @@ class TestResults:
         assert "12 passed" not in json.dumps(ends.client)
         await ends.proxy.close()
 
-    async def test_more_is_asked_of_the_client(self, tmp_path: Path) -> None:
+    async def test_request_for_more_input_needs_one_approval(self, tmp_path: Path) -> None:
         """A call for which the server requests more input needs one approval."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.ask(1, "deploy", {"env": "prod"})
@@ -371,7 +373,7 @@ class TestResults:
             await waiting(server)
             assert len(ends.server) == 2
 
-    async def test_small_frames(self, tmp_path: Path) -> None:
+    async def test_large_result_is_cut_in_record_only(self, tmp_path: Path) -> None:
         """A result larger than the gate's limit is cut in the record and passes completely."""
         limits = Limits(frame=1 << 14)
         async with served(tmp_path, limits=limits) as server, between(server) as ends:
@@ -381,7 +383,7 @@ class TestResults:
             assert len((await ends.told(1))["result"]["content"][0]["text"]) == 50_000
             assert 1000 < len((await calls(server))[0].output or "") < 50_000
 
-    async def test_a_task(self, tmp_path: Path) -> None:
+    async def test_task_result_settles_the_call(self, tmp_path: Path) -> None:
         """A call that continues as a task is settled by the task's result."""
         async with (
             served(tmp_path, rules="require test before deploy") as server,
@@ -399,7 +401,7 @@ class TestResults:
             await ends.ask(4, "deploy")
             assert (await ends.forwarded(3))["params"]["name"] == "deploy"
 
-    async def test_the_server_ends(self, tmp_path: Path) -> None:
+    async def test_call_without_answer_has_failed(self, tmp_path: Path) -> None:
         """A call whose server ended before it answered is recorded as failed."""
         async with served(tmp_path) as server:
             async with between(server, "work") as ends:
@@ -409,7 +411,7 @@ class TestResults:
 
 
 class TestFields:
-    async def test_are_looked_into(self, tmp_path: Path) -> None:
+    async def test_nested_values_are_read_or_unclear(self, tmp_path: Path) -> None:
         """G-64, G-65: lists, objects, odd spellings and long texts are either read or unclear."""
         async with served(tmp_path, rules=MAPS) as server, between(server) as ends:
             for number, (given, name) in enumerate(FIELDS):
@@ -424,7 +426,7 @@ class TestFields:
 
 
 class TestNobodyJudges:
-    async def test_no_server(self, tmp_path: Path) -> None:
+    async def test_without_interlock_server_calls_get_a_remedy(self, tmp_path: Path) -> None:
         """Without Interlock's server, calls get a remedy and other messages pass.
 
         Calls work again as soon as the server runs.
@@ -440,7 +442,7 @@ class TestNobodyJudges:
             await ends.ran(3, "test")
             await ends.proxy.close()
 
-    async def test_no_token(self, tmp_path: Path) -> None:
+    async def test_unknown_token_gets_a_remedy(self, tmp_path: Path) -> None:
         """An unknown token is reported with the remedy."""
         async with served(tmp_path) as server:
             ends = Ends(lambda: AgentClient(server.url, "nonsense", patience=0.1))
@@ -449,7 +451,7 @@ class TestNobodyJudges:
             assert ends.server == []
             await ends.proxy.close()
 
-    async def test_the_session_was_ended(self, tmp_path: Path) -> None:
+    async def test_ended_session_runs_no_call(self, tmp_path: Path) -> None:
         """After an operator ended the session, no call runs."""
         async with served(tmp_path) as server, between(server) as ends:
             await ends.ran(1, "test")
@@ -459,7 +461,7 @@ class TestNobodyJudges:
             assert "Restart this MCP server" in text(await ends.told(2))
             assert len(ends.server) == 1
 
-    async def test_what_cannot_be_judged(self, tmp_path: Path) -> None:
+    async def test_unjudgeable_inputs_are_refused(self, tmp_path: Path) -> None:
         """Inputs that are too large or no valid text are refused, and the session continues."""
         async with served(tmp_path) as server, between(server) as ends:
             await ends.ask(1, "test", {"a": "x" * (1 << 20)})
@@ -473,7 +475,7 @@ class TestNobodyJudges:
 
 
 class TestIds:
-    async def test_in_use(self, tmp_path: Path) -> None:
+    async def test_id_in_use_is_refused(self, tmp_path: Path) -> None:
         """A request under an id that is still in use is refused."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.ask(1, "deploy")
@@ -485,7 +487,7 @@ class TestIds:
             assert [each["id"] for each in ends.client] == [None, None]
             assert [each["params"]["name"] for each in ends.server] == ["other"]
 
-    async def test_a_ping_is_no_result(self, tmp_path: Path) -> None:
+    async def test_answer_to_other_request_settles_no_call(self, tmp_path: Path) -> None:
         """The answer to another request does not settle a call of the same id."""
         async with (
             served(tmp_path, rules="require test before deploy") as server,
@@ -498,7 +500,7 @@ class TestIds:
             await ends.ask(2, "deploy")
             assert "requires" in text(await ends.told(2))
 
-    async def test_an_early_answer(self, tmp_path: Path) -> None:
+    async def test_early_answer_is_dropped(self, tmp_path: Path) -> None:
         """An answer to a call that the server did not get is dropped."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.ask(1, "deploy")
@@ -527,7 +529,7 @@ class TestIdsAgain:
             assert len(ends.server) == 1
             assert sorted(call.status for call in await calls(server)) == ["blocked", "done"]
 
-    async def test_over_two_connections(self, tmp_path: Path) -> None:
+    async def test_two_connections_share_the_limit(self, tmp_path: Path) -> None:
         """G-76: two programs in one session that reuse an id share the limit."""
         rules = "limit push to 1 per session"
         async with (
@@ -542,7 +544,7 @@ class TestIdsAgain:
 
 
 class TestSharedSessions:
-    async def test_two_servers(self, tmp_path: Path) -> None:
+    async def test_two_servers_of_one_session_are_judged_together(self, tmp_path: Path) -> None:
         """Two servers of one session are judged together, and the session outlives the first one."""
         async with served(tmp_path, rules="require test before deploy") as server:
             async with between(server, "work") as ends:
@@ -591,7 +593,7 @@ class TestUnlisted:
                 assert "unknown tool" in (await ends.told(at))["error"]["message"]
             assert ends.server == []
 
-    async def test_is_asked_anew_when_the_list_changes(self, tmp_path: Path) -> None:
+    async def test_list_is_read_again_after_a_change(self, tmp_path: Path) -> None:
         """The list is read once, and again after the server announces a change."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
             await ends.ran(1, "deploy")
@@ -604,7 +606,7 @@ class TestUnlisted:
             assert "unknown tool" in (await ends.told(3))["error"]["message"]
             assert len(ends.server) == 2
 
-    async def test_a_list_that_changes_while_it_is_read(self, tmp_path: Path) -> None:
+    async def test_change_between_pages_restarts_reading(self, tmp_path: Path) -> None:
         """A change between two pages makes the proxy read the list again from its start."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
             ends.tools = ["gone", "deploy"]
@@ -624,7 +626,7 @@ class TestUnlisted:
             await ends.ran(2, "deploy")
             assert ends.pages == [0]
 
-    async def test_is_what_a_server_without_a_list_has(self, tmp_path: Path) -> None:
+    async def test_server_without_list_runs_no_tool(self, tmp_path: Path) -> None:
         """If the server answers the list with an error, no tool is called."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
 
@@ -638,7 +640,7 @@ class TestUnlisted:
             assert "(no such method)" in message
             assert ends.server == []
 
-    async def test_a_server_that_never_lists_holds_no_call(self, tmp_path: Path) -> None:
+    async def test_missing_list_refuses_calls_after_a_bounded_time(self, tmp_path: Path) -> None:
         """Waiting calls are refused and recorded after a bounded time; a late list still counts."""
         async with served(tmp_path, rules="block rm") as server, between(server, listing=0.2) as ends:
             asked: list[dict[str, Any]] = []
@@ -662,7 +664,7 @@ class TestUnlisted:
             assert len(asked) == 1
 
     @pytest.mark.slow
-    async def test_a_list_without_end(self, tmp_path: Path) -> None:
+    async def test_requested_pages_are_bounded(self, tmp_path: Path) -> None:
         """The number of pages that the proxy requests is bounded."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
             answers: list[asyncio.Task[None]] = []
@@ -678,7 +680,7 @@ class TestUnlisted:
             assert ends.server == []
 
     @pytest.mark.slow
-    async def test_the_client_sees_no_list_of_the_proxy(self, tmp_path: Path) -> None:
+    async def test_answers_to_the_proxy_do_not_reach_client(self, tmp_path: Path) -> None:
         """Answers to the proxy's own requests do not reach the client, even if late or repeated."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
             asked: list[str] = []
@@ -699,7 +701,7 @@ class TestUnlisted:
 class TestTwoReadings:
     """A line of the server with a repeated key, which two readers could read differently."""
 
-    async def test_a_result(self, tmp_path: Path) -> None:
+    async def test_ambiguous_result_becomes_an_error(self, tmp_path: Path) -> None:
         """Neither reading of a result passes: the client and the record get the same error."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
             await ends.ask(1, "test")
@@ -716,7 +718,7 @@ class TestTwoReadings:
             assert "occurs twice" in call.output
             assert "passed" not in json.dumps(ends.client) + call.output
 
-    async def test_an_answer_to_two_requests(self, tmp_path: Path) -> None:
+    async def test_ambiguous_answer_fails_both_requests(self, tmp_path: Path) -> None:
         """Both possible requests of an answer get an error; a call that waits for approval continues."""
         async with served(tmp_path, rules=ASKING) as server, between(server) as ends:
             await ends.send(id=1, method="resources/list")
@@ -732,7 +734,7 @@ class TestTwoReadings:
             await ends.done(3)
             assert "result" in await ends.told(3)
 
-    async def test_the_list_of_tools(self, tmp_path: Path) -> None:
+    async def test_ambiguous_list_names_no_tool(self, tmp_path: Path) -> None:
         """A list with a repeated key names no tool, neither to the client nor to the proxy."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
             listed = '"result":{"tools":[{"name":"rm"}],"tools":[{"name":"deploy"}]}'
@@ -750,7 +752,7 @@ class TestTwoReadings:
             assert 'the key "tools" occurs twice' in message
             assert [each["method"] for each in ends.server] == ["tools/list"]
 
-    async def test_what_the_server_asks(self, tmp_path: Path) -> None:
+    async def test_ambiguous_server_request_is_refused(self, tmp_path: Path) -> None:
         """A request of the server is refused to the server and ends no request of the client."""
         async with served(tmp_path, rules="block rm") as server, between(server) as ends:
             await ends.ask(1, "test")

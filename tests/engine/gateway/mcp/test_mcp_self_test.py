@@ -54,14 +54,14 @@ class TestSelfTest:
             [decided] = [each for each in events if isinstance(each, CallDecided)]
             assert decided.tool == "shop_interlock_probe"
 
-    async def test_says_that_nothing_else_is_blocked(self, tmp_path: Path) -> None:
+    async def test_shadow_mode_note_says_other_calls_run(self, tmp_path: Path) -> None:
         """In shadow mode the probe is blocked, and a note says that no other call is blocked."""
         async with served(tmp_path, mode="shadow") as server:
             code, out = await self_test(tmp_path, server)
         assert code == 0, out
         assert "note: The server is in shadow mode: it records decisions, and blocks no other call" in out
 
-    async def test_without_a_gate(self, tmp_path: Path) -> None:
+    async def test_fails_without_a_server(self, tmp_path: Path) -> None:
         """Without a server the self-test fails, because a refused call proves nothing."""
         code, out = await self_test(tmp_path, None)
         assert code == 1

@@ -101,7 +101,7 @@ class TestBytes:
             assert process.returncode == 0
 
     @pytest.mark.slow
-    async def test_attacks(self, tmp_path: Path) -> None:
+    async def test_disguised_calls_do_not_reach_the_server(self, tmp_path: Path) -> None:
         """Disguised and blocked calls do not reach the server; an allowed call reaches it once."""
         call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"rm","arguments":{}}}'
         allowed = call.replace(b"rm", b"test").replace(b":1,", b":2,")
@@ -134,7 +134,7 @@ class TestBytes:
 
 class TestTheEnd:
     @pytest.mark.slow
-    async def test_the_servers_code(self, tmp_path: Path) -> None:
+    async def test_exit_code_is_the_servers(self, tmp_path: Path) -> None:
         """The gate ends with its server, with the same exit code."""
         async with recorder(tmp_path) as process:
             assert process.stdin is not None
@@ -142,7 +142,7 @@ class TestTheEnd:
             assert await asyncio.wait_for(process.wait(), 30) == 3
 
     @pytest.mark.slow
-    async def test_signals_pass(self, tmp_path: Path) -> None:
+    async def test_signals_and_stderr_pass(self, tmp_path: Path) -> None:
         """A signal reaches the server, and the server's stderr reaches the gate's."""
         async with recorder(tmp_path, "trap") as process:
             await listens(process, tmp_path)
@@ -152,7 +152,7 @@ class TestTheEnd:
             assert process.returncode == 7
 
     @pytest.mark.slow
-    async def test_somebody_holds_its_output(self, tmp_path: Path) -> None:
+    async def test_child_holding_output_does_not_block_end(self, tmp_path: Path) -> None:
         """The gate ends with its server although a child of the server holds the output."""
         async with recorder(tmp_path, "child") as process:
             assert process.stdin is not None
@@ -169,7 +169,7 @@ class TestTheEnd:
             await process.communicate()
 
     @pytest.mark.slow
-    async def test_killed_by_it(self, tmp_path: Path) -> None:
+    async def test_signal_exit_code_is_128_plus_signal(self, tmp_path: Path) -> None:
         """The exit code of a server that a signal ended is 128 plus the signal."""
         async with recorder(tmp_path) as process:
             await listens(process, tmp_path)
@@ -178,7 +178,7 @@ class TestTheEnd:
             assert process.returncode == 128 + signal.SIGTERM
 
     @pytest.mark.slow
-    async def test_the_session_ends(self, tmp_path: Path) -> None:
+    async def test_session_ends_with_the_client(self, tmp_path: Path) -> None:
         """The session ends with the client, and its waiting request is withdrawn."""
         call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"deploy"}}\n'
         async with (

@@ -35,7 +35,7 @@ class Waiting:
 
 
 @pytest_asyncio.fixture
-async def made() -> AsyncGenerator[OidcProvider, None]:
+async def running_provider() -> AsyncGenerator[OidcProvider, None]:
     async with provided() as provider:
         yield provider
 
@@ -44,67 +44,81 @@ def client(made: OidcProvider) -> ProviderClient:
     return ProviderClient(Provider(made.issuer), DEVICE_CLIENT, ("openid", "profile"))
 
 
-async def begun(made: OidcProvider) -> DeviceLogin:
+async def device_login(made: OidcProvider) -> DeviceLogin:
     found = await client(made).begin_device()
     return found.model_copy(update={"interval": 5.0})
 
 
 class TestFlow:
     @pytest.mark.slow
-    async def test_until_the_person_agrees(self, made: OidcProvider) -> None:
+    async def test_polls_until_approval(self, running_provider: OidcProvider) -> None:
         """The client polls in the provider's interval and gets an ID token for itself."""
-        waiting = Waiting(made)
-        tokens = await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
+        waiting = Waiting(running_provider)
+        tokens = await client(running_provider).finish_device(
+            await device_login(running_provider), waiting.sleep, waiting.clock
+        )
         assert waiting.pauses == [5.0, 5.0, 5.0]
-        claims = await Provider(made.issuer).check(tokens.id_token or "", [DEVICE_CLIENT])
+        claims = await Provider(running_provider.issuer).check(tokens.id_token or "", [DEVICE_CLIENT])
         assert claims.sub == "sub-ada"
 
     @pytest.mark.slow
-    async def test_slow_down(self, made: OidcProvider) -> None:
+    async def test_slow_down_lengthens_the_interval(self, running_provider: OidcProvider) -> None:
         """Each `slow_down` permanently lengthens the interval by five seconds (RFC 8628, 3.5)."""
-        made.slow = 2
-        waiting = Waiting(made, agree_at=4)
-        await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
+        running_provider.slow = 2
+        waiting = Waiting(running_provider, agree_at=4)
+        await client(running_provider).finish_device(
+            await device_login(running_provider), waiting.sleep, waiting.clock
+        )
         assert waiting.pauses == [5.0, 10.0, 15.0, 15.0]
 
     @pytest.mark.slow
-    async def test_a_denial(self, made: OidcProvider) -> None:
+    async def test_denial_ends_the_flow(self, running_provider: OidcProvider) -> None:
         """A denial ends the flow at once."""
-        waiting = Waiting(made, "access_denied")
+        waiting = Waiting(running_provider, "access_denied")
         with pytest.raises(FlowError, match="the login was denied there"):
-            await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
+            await client(running_provider).finish_device(
+                await device_login(running_provider), waiting.sleep, waiting.clock
+            )
 
     @pytest.mark.slow
-    async def test_a_code_that_is_over(self, made: OidcProvider) -> None:
+    async def test_code_expires(self, running_provider: OidcProvider) -> None:
         """A code expires when the provider says so, or after its lifetime."""
-        waiting = Waiting(made, "expired_token")
+        waiting = Waiting(running_provider, "expired_token")
         with pytest.raises(FlowError, match="the code has expired: start again"):
-            await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
-        waiting = Waiting(made, "authorization_pending")
+            await client(running_provider).finish_device(
+                await device_login(running_provider), waiting.sleep, waiting.clock
+            )
+        waiting = Waiting(running_provider, "authorization_pending")
         with pytest.raises(FlowError, match="the code has expired: start again"):
-            await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
+            await client(running_provider).finish_device(
+                await device_login(running_provider), waiting.sleep, waiting.clock
+            )
         assert sum(waiting.pauses) < 300
 
     @pytest.mark.slow
-    async def test_a_provider_that_is_down_for_a_while(self, made: OidcProvider) -> None:
+    async def test_polling_continues_while_provider_is_down(self, running_provider: OidcProvider) -> None:
         """The client keeps polling less often while the provider is down, and then gets its token."""
-        waiting = Waiting(made, agree_at=3)
+        waiting = Waiting(running_provider, agree_at=3)
         waiting.down_at = (1, 2)
-        tokens = await client(made).finish_device(await begun(made), waiting.sleep, waiting.clock)
+        tokens = await client(running_provider).finish_device(
+            await device_login(running_provider), waiting.sleep, waiting.clock
+        )
         assert waiting.pauses == [5.0, 10.0, 20.0]
         assert tokens.id_token is not None
 
     @pytest.mark.slow
-    async def test_a_provider_without_one(self, made: OidcProvider) -> None:
+    async def test_unavailable_provider_ends_the_flow(self, running_provider: OidcProvider) -> None:
         """A provider that is down or does not know the client ends the flow with an error."""
-        made.down = True
+        running_provider.down = True
         with pytest.raises(ProviderError, match="status 503"):
-            await client(made).begin_device()
-        made.down, made.secret = False, "secret"
-        waiting = Waiting(made, agree_at=1)
-        confidential = ProviderClient(Provider(made.issuer), CLIENT, ("openid",))
+            await client(running_provider).begin_device()
+        running_provider.down, running_provider.secret = False, "secret"
+        waiting = Waiting(running_provider, agree_at=1)
+        confidential = ProviderClient(Provider(running_provider.issuer), CLIENT, ("openid",))
         with pytest.raises(FlowError, match="it does not accept the client 'interlock'"):
-            await confidential.finish_device(await begun(made), waiting.sleep, waiting.clock)
+            await confidential.finish_device(
+                await device_login(running_provider), waiting.sleep, waiting.clock
+            )
 
 
 class TestAnswers:
@@ -121,13 +135,15 @@ class TestAnswers:
             "[1]",
         ],
     )
-    async def test_that_makes_no_sense(self, made: OidcProvider, body: str) -> None:
+    async def test_error_contains_no_part_of_the_answer(
+        self, running_provider: OidcProvider, body: str
+    ) -> None:
         """The error contains no part of the answer, which may be a token."""
         for path, ask in (
-            ("/token", lambda: client(made).refresh("one")),
-            ("/device", lambda: client(made).begin_device()),
+            ("/token", lambda: client(running_provider).refresh("one")),
+            ("/device", lambda: client(running_provider).begin_device()),
         ):
-            made.replies[path] = web.Response(text=body, content_type="application/json")
+            running_provider.replies[path] = web.Response(text=body, content_type="application/json")
             with pytest.raises(ProviderError) as caught:
                 await ask()
             assert "hidden" not in str(caught.value)

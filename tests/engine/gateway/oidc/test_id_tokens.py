@@ -29,7 +29,7 @@ from tests.support.oidc_provider import CLIENT, DEVICE_CLIENT, OidcProvider, pro
 
 
 @pytest_asyncio.fixture
-async def made() -> AsyncGenerator[OidcProvider, None]:
+async def running_provider() -> AsyncGenerator[OidcProvider, None]:
     async with provided() as provider:
         yield provider
 
@@ -41,161 +41,177 @@ async def refused(made: OidcProvider, token: str, nonce: str | None = None) -> s
 
 
 class TestAcceptance:
-    async def test_a_token_of_the_provider_counts(self, made: OidcProvider) -> None:
+    async def test_valid_token_is_accepted(self, running_provider: OidcProvider) -> None:
         """The claims are the user's, also for the second client's name, a nonce and several audiences."""
-        provider = Provider(made.issuer)
-        claims = await provider.check(made.id_token(), [CLIENT])
+        provider = Provider(running_provider.issuer)
+        claims = await provider.check(running_provider.id_token(), [CLIENT])
         assert (claims.sub, claims.claim("groups")) == ("sub-ada", ["sre"])
-        other = await provider.check(made.id_token(client=DEVICE_CLIENT), [CLIENT, DEVICE_CLIENT])
+        other = await provider.check(
+            running_provider.id_token(client=DEVICE_CLIENT), [CLIENT, DEVICE_CLIENT]
+        )
         assert other.aud == DEVICE_CLIENT
-        assert await provider.check(made.id_token(nonce="n1"), [CLIENT], "n1")
-        assert await provider.check(made.id_token(aud=[CLIENT, "x"], azp=CLIENT), [CLIENT])
+        assert await provider.check(running_provider.id_token(nonce="n1"), [CLIENT], "n1")
+        assert await provider.check(running_provider.id_token(aud=[CLIENT, "x"], azp=CLIENT), [CLIENT])
 
-    async def test_documents_are_fetched_once(self, made: OidcProvider) -> None:
+    async def test_documents_are_fetched_once(self, running_provider: OidcProvider) -> None:
         """Metadata and keys are cached for an hour."""
         now = [time.time()]
-        provider = Provider(made.issuer, lambda: now[0])
+        provider = Provider(running_provider.issuer, lambda: now[0])
         for _ in range(3):
-            await provider.check(made.id_token(), [CLIENT])
-        assert made.asked == ["/.well-known/openid-configuration", "/jwks"]
+            await provider.check(running_provider.id_token(), [CLIENT])
+        assert running_provider.asked == ["/.well-known/openid-configuration", "/jwks"]
         now[0] += 3601
-        await provider.check(made.id_token(iat=int(now[0]), exp=int(now[0]) + 60), [CLIENT])
-        assert len(made.asked) == 4
+        await provider.check(running_provider.id_token(iat=int(now[0]), exp=int(now[0]) + 60), [CLIENT])
+        assert len(running_provider.asked) == 4
 
     @pytest.mark.slow
-    async def test_small_differences_of_clocks_do_not_matter(self, made: OidcProvider) -> None:
+    async def test_clock_skew_within_leeway_is_accepted(self, running_provider: OidcProvider) -> None:
         """Times within the leeway are accepted."""
         now = int(time.time())
-        provider = Provider(made.issuer)
-        assert await provider.check(made.id_token(exp=now - 10), [CLIENT])
-        assert await provider.check(made.id_token(iat=now + 10, nbf=now + 10), [CLIENT])
+        provider = Provider(running_provider.issuer)
+        assert await provider.check(running_provider.id_token(exp=now - 10), [CLIENT])
+        assert await provider.check(running_provider.id_token(iat=now + 10, nbf=now + 10), [CLIENT])
 
 
 class TestForgeries:
-    async def test_no_signature(self, made: OidcProvider) -> None:
+    async def test_no_signature(self, running_provider: OidcProvider) -> None:
         """`alg: none` is refused, with and without a signature behind it."""
-        head, body, signature = made.id_token().split(".")
+        head, body, signature = running_provider.id_token().split(".")
         none = base64.urlsafe_b64encode(b'{"alg":"none","kid":"one"}').rstrip(b"=").decode()
         for token in (f"{none}.{body}.", f"{none}.{body}.{signature}", f"{head}.{body}."):
-            assert await refused(made, token)
+            assert await refused(running_provider, token)
 
-    async def test_a_secret_that_everybody_has(self, made: OidcProvider) -> None:
+    async def test_public_key_as_hmac_secret(self, running_provider: OidcProvider) -> None:
         """A token signed by HS256 with the public key as secret is refused."""
-        public = made.key.as_pem(private=False)
+        public = running_provider.key.as_pem(private=False)
         head = base64.urlsafe_b64encode(b'{"alg":"HS256","kid":"one"}').rstrip(b"=")
-        signed = head + b"." + made.id_token().split(".")[1].encode()
+        signed = head + b"." + running_provider.id_token().split(".")[1].encode()
         mac = base64.urlsafe_b64encode(hmac.digest(public, signed, "sha256")).rstrip(b"=")
         token = f"{signed.decode()}.{mac.decode()}"
-        assert "signed by 'HS256'" in await refused(made, token)
+        assert "signed by 'HS256'" in await refused(running_provider, token)
 
     @pytest.mark.slow
-    async def test_a_key_that_the_token_brings(self, made: OidcProvider) -> None:
+    async def test_key_supplied_by_the_token(self, running_provider: OidcProvider) -> None:
         """A token signed by its own key, also one shown in its header, is refused."""
         own = RSAKey.generate_key(2048, {"kid": "one"})
-        claims = json.loads(base64.urlsafe_b64decode(made.id_token().split(".")[1] + "=="))
+        claims = json.loads(base64.urlsafe_b64decode(running_provider.id_token().split(".")[1] + "=="))
         for header in ({"jwk": own.as_dict(private=False)}, {}):
             token = jwt.encode({"alg": "RS256", "kid": "one", **header}, claims, own)
-            assert "cannot be verified" in await refused(made, token)
+            assert "cannot be verified" in await refused(running_provider, token)
 
-    async def test_another_kind_of_token(self, made: OidcProvider) -> None:
+    async def test_another_kind_of_token(self, running_provider: OidcProvider) -> None:
         """An access token or a logout token of the same provider is refused."""
         for kind in ("at+jwt", "logout+jwt"):
-            made.header = {"typ": kind}
-            assert "not an ID token" in await refused(made, made.id_token())
+            running_provider.header = {"typ": kind}
+            assert "not an ID token" in await refused(running_provider, running_provider.id_token())
 
     @pytest.mark.parametrize("text", ["", "a.b", "a.b.c", "…", "e30.e30.e30", "." * 100, "a" * 70_000])
-    async def test_what_is_no_token(self, made: OidcProvider, text: str) -> None:
+    async def test_text_that_is_no_token(self, running_provider: OidcProvider, text: str) -> None:
         """Any other text is refused with the same error."""
-        assert await refused(made, text)
+        assert await refused(running_provider, text)
 
     @pytest.mark.slow
-    async def test_a_changed_claim(self, made: OidcProvider) -> None:
+    async def test_a_changed_claim(self, running_provider: OidcProvider) -> None:
         """A changed body under the same signature is refused."""
-        head, _, signature = made.id_token().split(".")
-        other = made.id_token({"sub": "sub-eve", "preferred_username": "ada"}).split(".")[1]
-        assert "cannot be verified" in await refused(made, f"{head}.{other}.{signature}")
+        head, _, signature = running_provider.id_token().split(".")
+        other = running_provider.id_token({"sub": "sub-eve", "preferred_username": "ada"}).split(".")[1]
+        assert "cannot be verified" in await refused(running_provider, f"{head}.{other}.{signature}")
 
 
 class TestClaims:
     @pytest.mark.slow
-    async def test_another_client(self, made: OidcProvider) -> None:
+    async def test_another_client(self, running_provider: OidcProvider) -> None:
         """A token for another client, or requested by another client, is refused."""
-        assert "another client (shop)" in await refused(made, made.id_token(aud="shop"))
-        assert "several clients" in await refused(made, made.id_token(aud=[CLIENT, "shop"]))
-        azp = made.id_token(aud=[CLIENT, "shop"], azp="shop")
-        assert "at the request of the client 'shop'" in await refused(made, azp)
-        assert "at the request of" in await refused(made, made.id_token(azp="shop"))
+        assert "another client (shop)" in await refused(
+            running_provider, running_provider.id_token(aud="shop")
+        )
+        assert "several clients" in await refused(
+            running_provider, running_provider.id_token(aud=[CLIENT, "shop"])
+        )
+        azp = running_provider.id_token(aud=[CLIENT, "shop"], azp="shop")
+        assert "at the request of the client 'shop'" in await refused(running_provider, azp)
+        assert "at the request of" in await refused(
+            running_provider, running_provider.id_token(azp="shop")
+        )
 
-    async def test_another_issuer(self, made: OidcProvider) -> None:
+    async def test_another_issuer(self, running_provider: OidcProvider) -> None:
         """A token that names another issuer is refused although the provider signed it."""
-        said = await refused(made, made.id_token(iss="https://evil.example"))
+        said = await refused(running_provider, running_provider.id_token(iss="https://evil.example"))
         assert "from the issuer 'https://evil.example'" in said
 
     @pytest.mark.slow
-    async def test_times(self, made: OidcProvider) -> None:
+    async def test_invalid_or_missing_times(self, running_provider: OidcProvider) -> None:
         """Expired, future and old tokens are refused, and so are tokens with missing claims."""
         now = int(time.time())
-        assert "has expired" in await refused(made, made.id_token(exp=now - LEEWAY - 5))
-        assert "in the future" in await refused(made, made.id_token(iat=now + LEEWAY + 5))
-        assert "in the future" in await refused(made, made.id_token(nbf=now + LEEWAY + 5))
-        old = made.id_token(iat=now - FRESH - LEEWAY - 5, exp=now + 3600)
-        assert "made more than 10 minutes ago" in await refused(made, old)
+        assert "has expired" in await refused(
+            running_provider, running_provider.id_token(exp=now - LEEWAY - 5)
+        )
+        assert "in the future" in await refused(
+            running_provider, running_provider.id_token(iat=now + LEEWAY + 5)
+        )
+        assert "in the future" in await refused(
+            running_provider, running_provider.id_token(nbf=now + LEEWAY + 5)
+        )
+        old = running_provider.id_token(iat=now - FRESH - LEEWAY - 5, exp=now + 3600)
+        assert "made more than 10 minutes ago" in await refused(running_provider, old)
         for name in ("exp", "iat", "sub", "aud"):
-            assert f"are invalid: {name}" in await refused(made, made.id_token(**{name: None}))
-        assert "are invalid" in await refused(made, made.id_token(exp="tomorrow"))
+            assert f"are invalid: {name}" in await refused(
+                running_provider, running_provider.id_token(**{name: None})
+            )
+        assert "are invalid" in await refused(running_provider, running_provider.id_token(exp="tomorrow"))
 
     @pytest.mark.slow
-    async def test_a_time_of_hundreds_of_digits(self, made: OidcProvider) -> None:
+    async def test_time_with_hundreds_of_digits(self, running_provider: OidcProvider) -> None:
         """A time that is too large for a float is compared correctly."""
-        assert "in the future" in await refused(made, made.id_token(nbf=10**400))
+        assert "in the future" in await refused(running_provider, running_provider.id_token(nbf=10**400))
 
     @pytest.mark.slow
-    async def test_the_nonce_of_another_login(self, made: OidcProvider) -> None:
+    async def test_the_nonce_of_another_login(self, running_provider: OidcProvider) -> None:
         """A token with another nonce or none is refused."""
-        for token in (made.id_token(), made.id_token(nonce="other")):
-            assert "another login" in await refused(made, token, "mine")
+        for token in (running_provider.id_token(), running_provider.id_token(nonce="other")):
+            assert "another login" in await refused(running_provider, token, "mine")
 
 
 class TestKeys:
-    async def test_a_key_that_is_new(self, made: OidcProvider) -> None:
+    async def test_rotated_keys_are_fetched(self, running_provider: OidcProvider) -> None:
         """After a rotation the keys are fetched again, and tokens of the old key are refused."""
         now = [time.time()]
-        provider = Provider(made.issuer, lambda: now[0])
-        old = made.id_token()
+        provider = Provider(running_provider.issuer, lambda: now[0])
+        old = running_provider.id_token()
         await provider.check(old, [CLIENT])
-        made.rotate()
+        running_provider.rotate()
         now[0] += 11
-        assert await provider.check(made.id_token(), [CLIENT])
+        assert await provider.check(running_provider.id_token(), [CLIENT])
         with pytest.raises(InvalidIdTokenError, match=r"a key that .* does not have"):
             await provider.check(old, [CLIENT])
 
-    async def test_unknown_keys_fetch_little(self, made: OidcProvider) -> None:
+    async def test_unknown_keys_cause_few_requests(self, running_provider: OidcProvider) -> None:
         """Tokens of unknown keys do not cause repeated requests to the provider."""
-        provider = Provider(made.issuer)
-        await provider.check(made.id_token(), [CLIENT])
-        made.header = {"kid": "made-up"}
+        provider = Provider(running_provider.issuer)
+        await provider.check(running_provider.id_token(), [CLIENT])
+        running_provider.header = {"kid": "made-up"}
         for _ in range(5):
             with pytest.raises(InvalidIdTokenError):
-                await provider.check(made.id_token(), [CLIENT])
-        assert made.asked.count("/jwks") == 1
+                await provider.check(running_provider.id_token(), [CLIENT])
+        assert running_provider.asked.count("/jwks") == 1
 
-    async def test_a_secret_among_the_keys(self, made: OidcProvider) -> None:
+    async def test_encryption_key_verifies_no_signature(self, running_provider: OidcProvider) -> None:
         """A key for encryption verifies no signature."""
-        made.key = RSAKey.generate_key(2048, {"kid": "enc"})
-        for_encryption = RSAKey.import_key({**made.key.as_dict(private=False), "use": "enc"})
-        made.shown_keys = [for_encryption]
-        assert "does not have" in await refused(made, made.id_token())
+        running_provider.key = RSAKey.generate_key(2048, {"kid": "enc"})
+        for_encryption = RSAKey.import_key({**running_provider.key.as_dict(private=False), "use": "enc"})
+        running_provider.shown_keys = [for_encryption]
+        assert "does not have" in await refused(running_provider, running_provider.id_token())
 
 
 class TestProvider:
-    async def test_a_provider_that_is_down(self, made: OidcProvider) -> None:
+    async def test_unavailable_provider_is_named(self, running_provider: OidcProvider) -> None:
         """The error names the provider's fault."""
-        made.down = True
+        running_provider.down = True
         with pytest.raises(ProviderError, match=r"answers with status 503; expected 200"):
-            await Provider(made.issuer).check(made.id_token(), [CLIENT])
-        await made.close()
+            await Provider(running_provider.issuer).check(running_provider.id_token(), [CLIENT])
+        await running_provider.close()
         with pytest.raises(ProviderError, match="does not answer"):
-            await Provider(made.issuer).metadata()
+            await Provider(running_provider.issuer).metadata()
 
     @pytest.mark.variants
     @pytest.mark.parametrize(
@@ -206,29 +222,31 @@ class TestProvider:
         ],
         ids=["long", "compressed"],
     )
-    async def test_an_answer_that_is_too_big(
-        self, made: OidcProvider, headers: dict[str, str], size: int, said: str
+    async def test_answer_size_is_bounded(
+        self, running_provider: OidcProvider, headers: dict[str, str], size: int, said: str
     ) -> None:
         """An answer is read up to a bound, and a compressed one is refused."""
         body = gzip.compress(b" " * size) if headers else b" " * size
-        made.replies["/.well-known/openid-configuration"] = web.Response(body=body, headers=headers)
+        running_provider.replies["/.well-known/openid-configuration"] = web.Response(
+            body=body, headers=headers
+        )
         with pytest.raises(ProviderError, match=said):
-            await Provider(made.issuer).metadata()
+            await Provider(running_provider.issuer).metadata()
 
     @pytest.mark.slow
-    async def test_an_answer_that_never_ends(
-        self, made: OidcProvider, monkeypatch: pytest.MonkeyPatch
+    async def test_endless_answer_ends_at_the_timeout(
+        self, running_provider: OidcProvider, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """An answer that arrives byte by byte ends at the timeout."""
         monkeypatch.setattr("interlock.engine.gateway.oidc.answers.TIMEOUT", 0.3)
-        made.drips = True
+        running_provider.drips = True
         async with asyncio.timeout(10):
             with pytest.raises(ProviderError, match="no complete answer within"):
-                await Provider(made.issuer).metadata()
+                await Provider(running_provider.issuer).metadata()
 
-    async def test_a_document_of_another_issuer(self, made: OidcProvider) -> None:
+    async def test_a_document_of_another_issuer(self, running_provider: OidcProvider) -> None:
         """A metadata document that names another issuer is refused."""
-        asked = made.issuer + "/"
+        asked = running_provider.issuer + "/"
         with pytest.raises(ProviderError, match=r"names the issuer 'http://127\.0\.0\.2:\d+'; if that"):
             await Provider(asked).metadata()
 
@@ -243,12 +261,12 @@ class TestProvider:
             "https://u@h/",
         ],
     )
-    def test_an_issuer_that_is_none(self, url: str) -> None:
+    def test_invalid_issuer_is_refused(self, url: str) -> None:
         """An issuer needs TLS unless it is local, and must be a plain URL."""
         with pytest.raises(ValueError, match="expected"):
             checked_issuer(url)
 
-    def test_an_issuer(self) -> None:
+    def test_valid_issuer_is_accepted(self) -> None:
         """An issuer with TLS or a local address is accepted."""
         for url in (
             "https://id.example.com/realms/a",

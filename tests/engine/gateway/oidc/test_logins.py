@@ -64,7 +64,7 @@ async def place(tmp_path: Path) -> AsyncGenerator[Place, None]:
 
 
 class TestRoles:
-    async def test_groups_at_the_provider_give_role_and_groups(self, place: Place) -> None:
+    async def test_provider_groups_give_role_and_groups(self, place: Place) -> None:
         """The highest role counts; the token has the role and the groups and ends with the session."""
         opened = await place.logins.open(place.provider.id_token(person("ada", "dev", "sre", "sec-team")))
         assert (opened.name, opened.rights) == ("ada", "administer")
@@ -77,7 +77,7 @@ class TestRoles:
         place.now += timedelta(hours=8, seconds=1)
         assert place.tokens.find(opened.token or "") is None
 
-    async def test_nobody_without_a_role_gets_in(self, place: Place) -> None:
+    async def test_user_without_a_role_is_refused(self, place: Place) -> None:
         """The error contains the groups and the remedy, and nothing is stored."""
         said = await place.refused(person("eve", "sales"))
         assert "'eve' has no role here: the groups are sales (claim 'groups')" in said
@@ -91,24 +91,24 @@ class TestRoles:
         opened = await place.logins.open(place.provider.id_token(person("eve")))
         assert opened.rights == "look"
 
-    async def test_groups_that_were_left_out(self, place: Place) -> None:
+    async def test_omitted_groups_are_refused(self, place: Place) -> None:
         """A user whose groups the provider omitted is refused, instead of counting as without groups."""
         claims = {**person("ada"), "groups": None, "_claim_names": {"groups": "src1"}}
         assert "too many groups" in await place.refused(claims)
 
-    async def test_one_group_as_a_text(self, place: Place) -> None:
+    async def test_single_group_as_text_counts(self, place: Place) -> None:
         """A text counts as a list of one group; a number is no group."""
         assert await place.enter({**person("ada"), "groups": "sre"}) == "ada"
         assert "no role" in await place.refused({**person("eve"), "groups": [1, {"a": "sre"}]})
 
 
 class TestNames:
-    async def test_a_person_keeps_the_first_name(self, place: Place) -> None:
+    async def test_renamed_user_keeps_the_first_name(self, place: Place) -> None:
         """A user whom the provider renames keeps the first name and counts as one operator."""
         assert await place.enter(person("mallory", "dev")) == "mallory"
         assert await place.enter(person("ada", "dev", sub="sub-mallory")) == "mallory"
 
-    async def test_nobody_gets_the_name_of_another_person(self, place: Place) -> None:
+    async def test_name_like_another_users_is_refused(self, place: Place) -> None:
         """A name like another user's is refused until that name is revoked, also after a logout."""
         opened = await place.logins.open(place.provider.id_token(person("ada", "dev")))
         place.logins.end(opened.token or "")
@@ -119,7 +119,7 @@ class TestNames:
         assert await place.enter(person("ada", "dev", sub="sub-other")) == "ada"
 
     @pytest.mark.slow
-    async def test_nobody_gets_the_name_of_a_token(self, place: Place) -> None:
+    async def test_name_like_a_tokens_is_refused(self, place: Place) -> None:
         """A name like that of a token is refused, and so is one that resembles a token's owner."""
         place.tokens.issue("operator", "ben")
         place.tokens.issue("agent", "bot", "carol")
@@ -130,7 +130,7 @@ class TestNames:
         assert await place.enter(person("carol", "dev")) == "carol"
 
     @pytest.mark.slow
-    async def test_nobody_gets_the_name_of_a_configured_operator(self, place: Place) -> None:
+    async def test_configured_name_requires_configured_subject(self, place: Place) -> None:
         """Only the user with the configured subject gets a configured operator's name."""
         place.operators = Operators((Operator("ada", "administer", ("dba",)),))
         assert '[operators."ada"]' in await place.refused(person("ada", "dev"))
@@ -140,7 +140,7 @@ class TestNames:
         assert '[operators."ada"]' in await place.refused(person("ada", "dev", sub="sub-eve"))
 
     @pytest.mark.slow
-    async def test_a_login_that_the_configuration_gives_a_token_s_name(self, place: Place) -> None:
+    async def test_configured_subject_may_share_a_tokens_name(self, place: Place) -> None:
         """With the configured subject, an operator can have a token and logins under one name."""
         place.tokens.issue("operator", "ada")
         theirs = login_id(place.provider.issuer, "sub-ada")
@@ -148,7 +148,7 @@ class TestNames:
         assert await place.enter(person("ada", "dev")) == "ada"
 
     @pytest.mark.slow
-    async def test_a_new_name_ends_the_logins_under_the_old_one(self, place: Place) -> None:
+    async def test_new_name_ends_earlier_logins(self, place: Place) -> None:
         """A new name ends the operator's logins under the old one."""
         opened = await place.logins.open(place.provider.id_token(person("ada2", "dev")))
         theirs = login_id(place.provider.issuer, "sub-ada2")
@@ -158,14 +158,14 @@ class TestNames:
         assert [each.name for each in place.tokens.people()] == ["ada"]
 
     @pytest.mark.slow
-    async def test_a_name_that_cannot_be_one(self, place: Place) -> None:
+    async def test_invalid_name_is_refused(self, place: Place) -> None:
         """A name with control characters, line breaks or only blanks, or a long one, is refused."""
         for name in ("a\u202eda", "ada\nben", " ", "a" * 65):
             assert "an operator's name is one line" in await place.refused(person(name, "dev"))
         assert "no claim 'preferred_username'" in await place.refused({"sub": "x", "groups": "dev"})
 
     @pytest.mark.slow
-    async def test_an_address_that_nobody_verified(self, place: Place) -> None:
+    async def test_unverified_email_is_no_name(self, place: Place) -> None:
         """An e-mail address is a name only if the provider has verified it."""
         place.logins = place.on(replace(place.logins.terms, name_claim="email"))
         claims = {**person("ada", "dev"), "email": "ada@example.com"}
@@ -174,13 +174,13 @@ class TestNames:
             assert "has not verified" in said
         assert await place.enter({**claims, "email_verified": True}) == "ada@example.com"
 
-    async def test_the_subject_as_a_name(self, place: Place) -> None:
+    async def test_subject_can_be_the_name(self, place: Place) -> None:
         """The subject can be the name."""
         place.logins = place.on(replace(place.logins.terms, name_claim="sub"))
         assert await place.enter(person("ada", "dev")) == "sub-ada"
 
     @pytest.mark.slow
-    async def test_no_token_gets_the_name_of_a_person(self, place: Place) -> None:
+    async def test_token_with_an_operators_name_is_refused(self, place: Place) -> None:
         """A token gets no name like an operator's, and a login's token cannot be rotated."""
         await place.enter(person("ada", "dev"))
         for name in ("ada", "ADA"):
@@ -199,7 +199,7 @@ class TestUse:
             await place.logins.open(token)
 
     @pytest.mark.slow
-    async def test_an_id_token_from_before_a_restart_opens_none(self, place: Place) -> None:
+    async def test_id_token_from_before_a_restart_is_refused(self, place: Place) -> None:
         """A server refuses ID tokens from before its start, because it does not know the used ones."""
         token = place.provider.id_token(person("ada", "dev"))
         await place.logins.open(token)
@@ -208,7 +208,7 @@ class TestUse:
         with pytest.raises(InvalidIdTokenError, match="made before this server began"):
             await again.open(token)
 
-    async def test_the_same_id_token_under_another_signature_opens_none(self, place: Place) -> None:
+    async def test_id_token_with_other_valid_signature_counts_as_used(self, place: Place) -> None:
         """An ID token under its other valid elliptic-curve signature counts as used."""
         place.provider.rotate()
         token = place.provider.id_token(person("ada", "dev"))
@@ -216,7 +216,7 @@ class TestUse:
         with pytest.raises(InvalidIdTokenError, match="used before"):
             await place.logins.open(mirrored(token))
 
-    async def test_logins_of_one_person_are_bounded(self, place: Place) -> None:
+    async def test_logins_of_one_user_are_bounded(self, place: Place) -> None:
         """A login beyond the limit ends the oldest one."""
         first = await place.logins.open(place.provider.id_token(person("ada", "dev")))
         for _ in range(MAX_LOGINS):
@@ -224,7 +224,7 @@ class TestUse:
         assert place.tokens.find(first.token or "") is None
         assert len(place.tokens.tokens()) == MAX_LOGINS
 
-    async def test_a_renewed_login_has_the_rights_of_now(self, place: Place) -> None:
+    async def test_renewal_updates_role_and_groups(self, place: Place) -> None:
         """A renewal keeps the token and its end; role and groups are those of the new ID token."""
         opened = await place.logins.open(place.provider.id_token(person("ada", "sre")))
         place.now += timedelta(minutes=5)
@@ -235,7 +235,7 @@ class TestUse:
         assert found is not None
         assert (found.rights, found.groups) == ("decide", ("security",))
 
-    async def test_a_login_that_is_not_read_again_ends(self, place: Place) -> None:
+    async def test_login_ends_without_recheck_renewal(self, place: Place) -> None:
         """With `recheck` a login ends after that time without a renewal."""
         place.logins = place.on(replace(place.logins.terms, session=300.0, recheck=120.0))
         opened = await place.logins.open(place.provider.id_token(person("ada", "dev")))
@@ -251,7 +251,7 @@ class TestUse:
         with pytest.raises(LoginRefusedError):
             place.logins.check(token)
 
-    async def test_looking_again_lengthens_no_session(self, place: Place) -> None:
+    async def test_renewal_does_not_extend_the_session(self, place: Place) -> None:
         """A renewal does not extend the session."""
         place.logins = place.on(replace(place.logins.terms, session=150.0, recheck=120.0))
         opened = await place.logins.open(place.provider.id_token(person("ada", "dev")))
@@ -260,14 +260,14 @@ class TestUse:
         place.now += timedelta(seconds=51)
         assert place.tokens.find(opened.token or "") is None
 
-    async def test_who_lost_every_role_is_logged_out(self, place: Place) -> None:
+    async def test_renewal_without_a_role_ends_login(self, place: Place) -> None:
         """A renewal without any role ends the login."""
         opened = await place.logins.open(place.provider.id_token(person("ada", "sre")))
         with pytest.raises(LoginRefusedError, match="no role"):
             await place.logins.renew(opened.token or "", place.provider.id_token(person("ada")))
         assert place.tokens.find(opened.token or "") is None
 
-    async def test_no_login_takes_over_the_rights_of_another_person(self, place: Place) -> None:
+    async def test_id_token_of_another_user_renews_no_login(self, place: Place) -> None:
         """An ID token of another user renews no login, and a lasting token cannot be renewed."""
         opened = await place.logins.open(place.provider.id_token(person("ada", "dev")))
         with pytest.raises(LoginRefusedError, match="of another person"):
@@ -278,7 +278,7 @@ class TestUse:
         with pytest.raises(LoginRefusedError, match="never was one"):
             place.logins.end(lasting)
 
-    async def test_a_provider_that_is_down_lets_nobody_in(self, place: Place) -> None:
+    async def test_unavailable_provider_blocks_new_logins_only(self, place: Place) -> None:
         """If the provider is down, existing logins continue and a new one fails."""
         opened = await place.logins.open(place.provider.id_token(person("ada", "dev")))
         place.logins = place.on(place.logins.terms)

@@ -46,17 +46,17 @@ def refused(text: str | bytes) -> WireError:
 class TestRequests:
     @pytest.mark.slow
     @given(st.dictionaries(st.text("abc"), values))
-    def test_what_was_sent_is_what_is_read(self, sent: dict[str, object]) -> None:
+    def test_sent_values_are_read_unchanged(self, sent: dict[str, object]) -> None:
         """Numbers of any size, text and nesting are read unchanged, because operators approve them."""
         got = read_request(frame(params=sent)).params
         assert json.dumps(got) == json.dumps(sent)
 
     @given(st.text() | st.binary())
-    def test_anything_is_read_or_refused(self, sent: str | bytes) -> None:
+    def test_any_input_is_read_or_raises_wire_error(self, sent: str | bytes) -> None:
         """Any invalid input raises a `WireError` and no other exception."""
         assert isinstance(refused(sent), WireError)
 
-    def test_a_whole_number_beyond_64_bits(self) -> None:
+    def test_integer_beyond_64_bits_stays_exact(self) -> None:
         """A number that a float would round stays exact."""
         assert read_request(frame(params={"input": 10**30 + 1})).params == {"input": 10**30 + 1}
 
@@ -84,28 +84,28 @@ class TestRequests:
             (b"{}", Code.REQUEST),
         ],
     )
-    def test_refused(self, text: str | bytes, code: Code) -> None:
+    def test_invalid_requests_are_refused(self, text: str | bytes, code: Code) -> None:
         """Invalid JSON, invalid requests, infinite numbers and unknown fields are refused."""
         assert refused(text).code == code
 
     @pytest.mark.parametrize("number", ["1e0308", "1E+100", "2.5e-999", "1" * 309, "9" * 209 + "e99"])
-    def test_large_and_small_numbers_that_are_some(self, number: str) -> None:
+    def test_long_finite_number_is_accepted(self, number: str) -> None:
         """A long number is accepted if it is finite."""
         found = read_request(frame(params={"x": 1}).replace("1}", f"{number}}}")).params["x"]
         assert found == json.loads(number)
 
     @pytest.mark.parametrize("given_id", [True, 1.0, 1.5, [], {}, LARGEST_ID + 1, "x" * 129])
-    def test_ids_that_are_none(self, given_id: object) -> None:
+    def test_invalid_ids_are_refused(self, given_id: object) -> None:
         """An id is a text or an integer that every language can represent; `true` is refused."""
         error = refused(frame(id=given_id))
         assert (error.code, error.request_id) == (Code.REQUEST, None)
 
-    def test_the_id_is_in_the_refusal(self) -> None:
+    def test_refusal_contains_the_request_id(self) -> None:
         """The error contains the id of the refused request."""
         error = refused(frame(params=[]))
         assert json.loads(error_frame(error.request_id, error))["id"] == 7
 
-    def test_depth(self) -> None:
+    def test_depth_is_bounded(self) -> None:
         """The depth of a frame is bounded; brackets in texts do not count."""
 
         def nested(levels: int) -> str:
@@ -126,19 +126,19 @@ class TestRequests:
             frame(params={"input": [{"x": 1}, {"tool": 1.5}]}).replace('"tool"', '"tool": 1e3, "tool"'),
         ],
     )
-    def test_a_key_that_stands_twice(self, text: str) -> None:
+    def test_repeated_key_is_refused(self, text: str) -> None:
         """A repeated key is refused with its name, because two readers could read different inputs."""
         error = refused(text)
         assert (error.code, error.request_id) == (Code.PARSE, 7)
         assert '"tool"' in str(error) or '"id"' in str(error)
         assert "occurs twice" in str(error)
 
-    def test_colons_are_no_keys(self) -> None:
+    def test_colons_in_texts_are_read_unchanged(self) -> None:
         """Texts and keys with colons and numbers of any size are read unchanged."""
         sent = {"url": "http://h:1/", '"a": "b"': [{"a": ":", "b": {"a": 10**4200}}], "a": {}}
         assert read_request(frame(params=sent)).params == sent
 
-    def test_no_value_is_repeated(self) -> None:
+    def test_error_does_not_show_the_value(self) -> None:
         """An error names the faulty field, but not its value, which may be secret."""
         error = refused(frame(params="ilk_agent_secret"))
         assert "params" in str(error)
@@ -161,7 +161,7 @@ class TestAnswers:
         assert failed.error.data == {"limit": 3}
         assert isinstance(read_incoming(notice_frame("said", asked)), Notice)
 
-    def test_what_a_journal_may_hold(self) -> None:
+    def test_recorded_inputs_may_be_deep_or_infinite(self) -> None:
         """Recorded inputs of the server's own agents may be deeper than a request, or infinite."""
 
         class Said(BaseModel):
@@ -174,7 +174,7 @@ class TestAnswers:
         assert isinstance(read_incoming(text % json.dumps(deep)), Notice)
         assert isinstance(read_incoming(text % "Infinity"), Notice)
 
-    def test_half_characters_in_an_error(self) -> None:
+    def test_lone_surrogate_in_error_is_replaced(self) -> None:
         """A lone surrogate in an error message is replaced, and the message is sent."""
         assert json.loads(error_frame(1, WireError(Code.REFUSED, "a\udcff")))["error"]["message"] == "a?"
 
@@ -188,7 +188,7 @@ class TestAnswers:
     ],
 )
 @pytest.mark.parametrize("value", ["true", "false", 1, 0, "on"])
-def test_yes_and_no_are_no_texts(
+def test_boolean_field_accepts_only_booleans(
     method: str, field: str, others: dict[str, object], value: object
 ) -> None:
     """A boolean field accepts only `true` and `false`."""

@@ -31,7 +31,7 @@ class TestReadRequest:
     """The fast reader and the model agree."""
 
     @given(MEMBERS, st.sets(st.sampled_from(["jsonrpc", "method", "id", "params"]), max_size=1))
-    def test_is_what_the_model_makes_of_it(self, found: dict[str, object], without: set[str]) -> None:
+    def test_equals_the_models_result(self, found: dict[str, object], without: set[str]) -> None:
         """For any members, both return the same request or raise an error."""
         loaded = {name: value for name, value in found.items() if name not in without}
         try:

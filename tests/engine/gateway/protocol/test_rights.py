@@ -93,7 +93,7 @@ class TestTheTable:
         assert set(operators.values()) == set(KINDS)
         assert {each.needs for each in METHODS if each.kind == "agent"} == {"agent"}
 
-    def test_each_may_what_those_before_may(self) -> None:
+    def test_each_kind_includes_those_before_it(self) -> None:
         """Each kind includes the kinds before it; an agent's token has none."""
         found = {have: [each for each in KINDS if may(have, each)] for have in KINDS}
         assert found == {"look": ["look"], "decide": ["look", "decide"], "administer": list(KINDS)}
@@ -103,7 +103,7 @@ class TestTheTable:
 class TestTheServer:
     @pytest.mark.variants
     @pytest.mark.parametrize("rights", KINDS)
-    async def test_refuses_what_needs_more(self, tmp_path: Path, rights: Rights) -> None:
+    async def test_methods_beyond_the_kind_are_refused(self, tmp_path: Path, rights: Rights) -> None:
         """Each method is called with a token of each kind; the refusal names the remedy."""
         async with served(tmp_path) as server:
             secret = server.tokens.issue("operator", "cy", rights=rights)
@@ -142,7 +142,7 @@ class TestTheServer:
                     outcome.message
                 )
 
-    async def test_a_grant_is_more_than_an_answer(self, tmp_path: Path) -> None:
+    async def test_deciding_token_cannot_add_a_grant(self, tmp_path: Path) -> None:
         """A token that may only decide cannot add a grant, and the request stays open."""
         async with (
             served(tmp_path, rules=ASKS) as server,
@@ -175,7 +175,7 @@ def edited(server: Served, of: str, /, **members: str | None) -> None:
 class TestAnOpenConnection:
     """The rights of a token are those in its file at the next request."""
 
-    async def test_has_no_rights_that_were_taken(self, tmp_path: Path) -> None:
+    async def test_reduced_rights_close_the_connection(self, tmp_path: Path) -> None:
         """A request after the rights were reduced is not executed, and the connection is closed."""
         async with (
             served(tmp_path, rules=ASKS) as server,
@@ -197,7 +197,7 @@ class TestAnOpenConnection:
                 )
                 assert code(again) == Code.NOT_ALLOWED
 
-    async def test_comes_back_with_what_it_may(self, tmp_path: Path) -> None:
+    async def test_reconnects_with_remaining_rights(self, tmp_path: Path) -> None:
         """A console whose rights were reduced reconnects with the remaining rights."""
         async with served(tmp_path) as server, server.console() as ada:
             edited(server, "ada", rights="look")
@@ -217,7 +217,7 @@ class TestAnOpenConnection:
             ("/agent", "bot", {"owner": "ada"}),
         ],
     )
-    async def test_is_nobody_elses(
+    async def test_ends_if_name_kind_or_owner_changes(
         self, tmp_path: Path, path: str, name: str, change: dict[str, str | None]
     ) -> None:
         """A connection ends if its token's name, kind or owner changes."""
@@ -229,7 +229,7 @@ class TestAnOpenConnection:
                     await ask(socket, "session.history" if name == "ada" else "session.open")
                 assert socket.close_code == 1012
 
-    async def test_answers_nothing_by_halves(self, tmp_path: Path) -> None:
+    async def test_first_approval_is_void_after_rights_are_reduced(self, tmp_path: Path) -> None:
         """The first of two approvals no longer counts once its token may only look."""
         rules = "require human-approval before deploy by 2"
         async with (
@@ -248,7 +248,9 @@ class TestAnOpenConnection:
 
 
 class TestLargeNumbers:
-    async def test_no_journal_has_them(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_number_beyond_64_bits_is_invalid(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
         """A number beyond 64 bits is an invalid parameter and causes no server error."""
         async with served(tmp_path) as server, raw(server, server.ada, "/console") as socket:
             asked = 0
@@ -264,7 +266,7 @@ class TestLargeNumbers:
 
 
 class TestTokens:
-    def test_one_from_before_there_were_kinds(self, tmp_path: Path) -> None:
+    def test_token_without_kind_keeps_all_rights(self, tmp_path: Path) -> None:
         """An operator's token without a kind keeps all rights, also after its rotation."""
         tokens = TokenFile(tmp_path / "tokens.json")
         secret = tokens.issue("operator", "ada", rights="look")
@@ -277,7 +279,7 @@ class TestTokens:
         tokens.rotate("ada")
         assert [each.rights for each in tokens.tokens()] == ["administer"]
 
-    def test_rotation(self, tmp_path: Path) -> None:
+    def test_kind_is_kept_until_rotation_changes_it(self, tmp_path: Path) -> None:
         """A token keeps its kind until a rotation changes it, for the new secret only."""
         tokens = TokenFile(tmp_path / "tokens.json")
         tokens.issue("operator", "ada", rights="look")
@@ -286,7 +288,7 @@ class TestTokens:
         found = [tokens.find(each) for each in (old, new)]
         assert [None if each is None else each.rights for each in found] == ["look", "decide"]
 
-    def test_agents_have_none(self, tmp_path: Path) -> None:
+    def test_agent_token_cannot_get_a_kind(self, tmp_path: Path) -> None:
         """An agent's token cannot get a kind."""
         tokens = TokenFile(tmp_path / "tokens.json")
         with pytest.raises(TokenError, match="only an operator's"):

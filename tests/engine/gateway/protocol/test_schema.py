@@ -24,7 +24,7 @@ class TestTheDocument:
         """docs/protocol.md equals the output of `interlock protocol`; run it again after a change."""
         assert (ROOT / "docs" / "protocol.md").read_text(encoding="utf-8") == document()
 
-    def test_names_everything(self) -> None:
+    def test_lists_every_method_and_error(self) -> None:
         """Every method and error is listed, and every link has a target."""
         text = document()
         headings = {line[4:].lower() for line in text.splitlines() if line.startswith("### ")}
@@ -37,7 +37,7 @@ class TestTheDocument:
 
 
 class TestTheSchema:
-    def test_is_whole(self) -> None:
+    def test_schema_is_complete(self) -> None:
         """The schema contains every method and error, and every reference has a definition."""
         found = schema()
         text = json.dumps(found)
@@ -48,7 +48,7 @@ class TestTheSchema:
         for part in text.split('"$ref": "#/$defs/')[1:]:
             assert part.split('"')[0] in definitions
 
-    def test_what_is_sent_takes_nothing_else(self) -> None:
+    def test_parameters_forbid_additional_fields(self) -> None:
         """The schema of the parameters forbids additional fields."""
         definitions = schema()["$defs"]
         assert isinstance(definitions, dict)
@@ -59,7 +59,7 @@ class TestTheSchema:
 
 
 class TestExamples:
-    def test_of_every_method(self) -> None:
+    def test_every_method_has_an_example(self) -> None:
         """Every method has an example."""
         assert set(EXAMPLES) == {method.name for method in METHODS}
 
@@ -74,7 +74,9 @@ class TestExamples:
             assert read.params.keys() == example.keys()
 
     @pytest.mark.parametrize("method", METHODS, ids=lambda method: method.name)
-    async def test_is_answered(self, tmp_path: Path, method: Method[Payload, BaseModel]) -> None:
+    async def test_server_answers_every_method(
+        self, tmp_path: Path, method: Method[Payload, BaseModel]
+    ) -> None:
         """A server answers every method with its result or with an error of the protocol."""
         async with served(tmp_path) as server:
             secret, path = (

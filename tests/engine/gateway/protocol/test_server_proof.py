@@ -45,7 +45,7 @@ def page(status: str, body: str) -> bytes:
     return f"HTTP/1.1 {status}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
 
 
-async def asked(server: Served, lines: dict[str, str]) -> tuple[int, str]:
+async def proof_answer(server: Served, lines: dict[str, str]) -> tuple[int, str]:
     """Return the server's answer to a proof request."""
     reader, writer = await asyncio.open_connection("127.0.0.1", server.address.port)
     head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
@@ -76,7 +76,7 @@ class TestClients:
             lambda _: b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
         ],
     )
-    async def test_tell_strangers_nothing(self, answer: Callable[[bytes], bytes]) -> None:
+    async def test_send_no_token_without_proof(self, answer: Callable[[bytes], bytes]) -> None:
         """A stranger without the proof gets no token from agents, consoles and hooks."""
         async with listening(answer) as (url, heard):
             for client in (AgentClient(url, SECRET, patience=0.0), ConsoleClient(url, SECRET)):
@@ -100,7 +100,7 @@ class TestClients:
             lambda _: page("401 Unauthorized", "This token is not known here")[:-5],
         ],
     )
-    async def test_lost_on_the_way(self, answer: Callable[[bytes], bytes]) -> None:
+    async def test_truncated_answer_is_a_lost_connection(self, answer: Callable[[bytes], bytes]) -> None:
         """A truncated answer is a lost connection, not a refusal, and the token is not sent."""
         async with listening(answer) as (url, heard):
             for client in (AgentClient(url, SECRET, patience=0.0), ConsoleClient(url, SECRET)):
@@ -111,7 +111,7 @@ class TestClients:
             assert len(heard) == 3
             assert all(SECRET.encode() not in each for each in heard)
 
-    async def test_come_back_later(self) -> None:
+    async def test_unavailable_server_counts_as_unreachable(self) -> None:
         """A server that is temporarily unavailable counts as unreachable, not as a stranger."""
         async with listening(lambda _: page("503 Service Unavailable", "later")) as (url, _):
             with pytest.raises(UnreachableError, match="later"):
@@ -119,12 +119,12 @@ class TestClients:
             with pytest.raises(GoneError, match="later"):
                 await asyncio.to_thread(prove, url, SECRET, time.monotonic() + 5.0)
 
-    async def test_ask_anew_each_time(self) -> None:
+    async def test_every_request_has_another_nonce(self) -> None:
         """Every proof request has another nonce, so that a recorded answer is useless."""
         texts = {ProofRequest(SECRET, "h:1").text for _ in range(50)}
         assert len(texts) == 50
 
-    async def test_silence(self) -> None:
+    async def test_silent_server_ends_at_the_deadline(self) -> None:
         """A silent server ends the attempt at its deadline."""
         listener = await asyncio.start_server(lambda r, w: asyncio.sleep(60), "127.0.0.1", 0)
         async with listener:
@@ -132,7 +132,7 @@ class TestClients:
             with pytest.raises(HookError, match="does not answer"):
                 await asyncio.to_thread(prove, url, SECRET, time.monotonic() + 0.2)
 
-    async def test_their_own_server(self, tmp_path: Path) -> None:
+    async def test_real_server_proves_itself(self, tmp_path: Path) -> None:
         """A real server proves itself to every kind of client."""
         async with served(tmp_path) as server, server.agent_client() as agent, server.console():
             assert agent.link.welcome is not None
@@ -140,26 +140,26 @@ class TestClients:
 
 
 class TestServer:
-    async def test_as_documented(self, tmp_path: Path) -> None:
+    async def test_proof_equals_the_documented_one(self, tmp_path: Path) -> None:
         """The proof equals the documented one, and only for valid tokens."""
         async with served(tmp_path) as server:
             host, key = f"127.0.0.1:{server.address.port}", hashlib.sha256(server.agent.encode())
             made = hmac.new(key.digest(), f"interlock proof {host} {'0' * 64}".encode(), hashlib.sha256)
-            assert await asked(server, question(server.agent, host)) == (200, made.hexdigest())
+            assert await proof_answer(server, question(server.agent, host)) == (200, made.hexdigest())
             server.tokens.revoke("bot")
-            assert (await asked(server, question(server.agent, host)))[0] == 401
+            assert (await proof_answer(server, question(server.agent, host)))[0] == 401
             with pytest.raises(GatewayError, match="does not know this token"):
                 await server.agent_client().link.open()
 
-    async def test_passes_on_for_nobody(self, tmp_path: Path) -> None:
+    async def test_request_for_another_host_is_refused(self, tmp_path: Path) -> None:
         """A proof request for another host is refused, so that a stranger cannot relay it."""
         async with served(tmp_path) as server:
             port = server.address.port
             for host in ("127.0.0.1:1", f"localhost:{port}", f"[::1]:{port}", "example.com", ""):
-                status, said = await asked(server, question(server.agent, host))
+                status, said = await proof_answer(server, question(server.agent, host))
                 assert status == 421, said
 
-    async def test_of_another_address_of_this_machine(self, tmp_path: Path) -> None:
+    async def test_relay_on_another_local_address_gets_no_token(self, tmp_path: Path) -> None:
         """A relay on the same port of another local address gets no token."""
         async with served(tmp_path, address=Address("127.0.0.2", 0)) as server:
             heard = bytearray()
@@ -183,23 +183,23 @@ class TestServer:
             assert server.agent.encode() not in heard
 
     @pytest.mark.parametrize("nonce", ["", "0" * 63, "0" * 65, "g" * 64, "A" * 64, "0" * 5000])
-    async def test_no_question(self, tmp_path: Path, nonce: str) -> None:
+    async def test_invalid_nonce_is_refused(self, tmp_path: Path, nonce: str) -> None:
         """A proof request with an invalid nonce is refused."""
         async with served(tmp_path) as server:
             host = f"127.0.0.1:{server.address.port}"
-            assert (await asked(server, question(server.agent, host, nonce)))[0] == 400
+            assert (await proof_answer(server, question(server.agent, host, nonce)))[0] == 400
 
-    async def test_of_a_page(self, tmp_path: Path) -> None:
+    async def test_request_of_a_browser_page_is_refused(self, tmp_path: Path) -> None:
         """A proof request from a browser's page is refused."""
         async with served(tmp_path) as server:
             host = f"127.0.0.1:{server.address.port}"
             lines = question(server.agent, host) | {"Origin": f"http://{host}"}
-            assert (await asked(server, lines))[0] == 400
+            assert (await proof_answer(server, lines))[0] == 400
 
-    async def test_guessing(self, tmp_path: Path) -> None:
+    async def test_unknown_token_names_count_as_wrong_tokens(self, tmp_path: Path) -> None:
         """Unknown token names count as wrong tokens, and a valid token is still accepted."""
         async with served(tmp_path, limits=Limits(failures=3)) as server:
             host = f"127.0.0.1:{server.address.port}"
-            wrong = [(await asked(server, question(f"wrong-{n}", host)))[0] for n in range(5)]
+            wrong = [(await proof_answer(server, question(f"wrong-{n}", host)))[0] for n in range(5)]
             assert wrong == [401, 401, 401, 429, 429]
-            assert (await asked(server, question(server.agent, host)))[0] == 200
+            assert (await proof_answer(server, question(server.agent, host)))[0] == 200

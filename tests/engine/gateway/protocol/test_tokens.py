@@ -34,7 +34,7 @@ class TestTheFile:
         assert not [each for each in tokens.path.parent.iterdir() if each.stat().st_mode & 0o077]
 
     @pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602])
-    def test_others_may_read_or_write(self, tokens: TokenFile, mode: int) -> None:
+    def test_file_accessible_to_others_is_refused(self, tokens: TokenFile, mode: int) -> None:
         """A file that others can read or write is refused, and the error contains the remedy."""
         secret = tokens.issue("agent", "bot")
         tokens.path.chmod(mode)
@@ -42,7 +42,7 @@ class TestTheFile:
             tokens.find(secret)
 
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-    def test_another_user_s(self, tokens: TokenFile) -> None:
+    def test_file_of_another_user_is_refused(self, tokens: TokenFile) -> None:
         """A file of another user is refused."""
         secret = tokens.issue("agent", "bot")
         os.chown(tokens.path, 12345, -1)
@@ -59,14 +59,14 @@ class TestTheFile:
             ('{"tokens": [], "more": 1}', "more"),
         ],
     )
-    def test_broken(self, tokens: TokenFile, text: str, said: str) -> None:
+    def test_broken_file_is_refused(self, tokens: TokenFile, text: str, said: str) -> None:
         """A broken file is refused, and the error names the place."""
         secret = tokens.issue("agent", "bot")
         write_private(tokens.path, text)
         with pytest.raises(TokenError, match=said):
             tokens.find(secret)
 
-    def test_a_digest_that_is_none(self, tokens: TokenFile) -> None:
+    def test_impossible_digest_is_refused(self, tokens: TokenFile) -> None:
         """An impossible digest is refused, and the error does not contain its value."""
         secret = tokens.issue("agent", "bot")
         content = json.loads(tokens.path.read_text())
@@ -76,7 +76,7 @@ class TestTheFile:
             tokens.find(secret)
         assert "hündchen" not in str(found.value)
 
-    def test_a_directory_or_a_pipe(self, tmp_path: Path) -> None:
+    def test_directory_or_pipe_is_refused(self, tmp_path: Path) -> None:
         """A directory or a pipe is refused without waiting for a writer."""
         pipe = tmp_path / "pipe"
         os.mkfifo(pipe, 0o600)
@@ -86,7 +86,7 @@ class TestTheFile:
             with pytest.raises(TokenError, match="not a file"):
                 read_secret(path)
 
-    def test_writers_at_once(self, tmp_path: Path) -> None:
+    def test_simultaneous_writers_store_all_tokens(self, tmp_path: Path) -> None:
         """Tokens that are issued at the same time are all stored."""
         path = tmp_path / "tokens.json"
         makers = [
@@ -101,7 +101,7 @@ class TestTheFile:
 
 
 class TestSecrets:
-    def test_found_again(self, tokens: TokenFile) -> None:
+    def test_new_token_is_found_by_open_reader(self, tokens: TokenFile) -> None:
         """A reader that was opened before finds a new token, with its kind and name."""
         reader = TokenFile(tokens.path)
         assert reader.find("ilk_agent_" + "x" * 43) is None
@@ -112,12 +112,12 @@ class TestSecrets:
         assert (found.kind, found.name) == ("operator", "ada")
 
     @pytest.mark.parametrize("secret", ["", "ilk_agent_", "\udc80\udcff", "ä" * 100, "x" * 100_000])
-    def test_what_is_none(self, tokens: TokenFile, secret: str) -> None:
+    def test_other_text_matches_no_token(self, tokens: TokenFile, secret: str) -> None:
         """Any other text matches no token."""
         tokens.issue("agent", "bot")
         assert tokens.find(secret) is None
 
-    def test_names(self, tokens: TokenFile) -> None:
+    def test_invalid_names_are_refused(self, tokens: TokenFile) -> None:
         """A name that is taken, empty, too long or not one printable line is refused."""
         tokens.issue("agent", "bot")
         for name in ("bot", "", " ", "a\nb", "x" * 65, "\x1b[31m"):
@@ -133,7 +133,7 @@ class TestSecrets:
         tokens.issue("operator", "mira")
         assert [each.name for each in tokens.tokens()] == ["mia", "mira"]
 
-    def test_owner(self, tokens: TokenFile) -> None:
+    def test_agent_token_has_an_owner(self, tokens: TokenFile) -> None:
         """An agent's token has an owner that a rotation keeps or changes; an operator's has none."""
         secret = tokens.issue("agent", "bot", "mia")
         found = tokens.find(secret)
@@ -162,14 +162,14 @@ class TestSecrets:
                 give()
         assert [each.owner for each in tokens.tokens()] == [None, "MIA"]
 
-    def test_an_operator_like_an_owner(self, tokens: TokenFile) -> None:
+    def test_operator_name_like_an_owner(self, tokens: TokenFile) -> None:
         """G-77: an operator's name that only resembles an owner's is refused."""
         tokens.issue("agent", "bot", "mia")
         with pytest.raises(TokenError, match="easily taken for 'mia', who owns the token of 'bot'"):
             tokens.issue("operator", "mi\u0430")
         tokens.issue("operator", "Mia")
 
-    def test_a_file_without_owners(self, tokens: TokenFile) -> None:
+    def test_older_token_can_get_an_owner(self, tokens: TokenFile) -> None:
         """An older token without an owner can get one."""
         secret = tokens.issue("agent", "bot")
         assert "owner" not in tokens.path.read_text()
@@ -218,7 +218,7 @@ class TestRotation:
         tokens.issue("agent", "other")
         assert len(json.loads(tokens.path.read_text())["tokens"]) == 2
 
-    def test_overlaps_are_not_made_longer(self, tokens: TokenFile, clock: Clock) -> None:
+    def test_second_rotation_does_not_extend_overlap(self, tokens: TokenFile, clock: Clock) -> None:
         """A second rotation does not extend an old secret's time."""
         old = tokens.issue("agent", "bot")
         tokens.rotate("bot", overlap=60)
@@ -226,14 +226,14 @@ class TestRotation:
         clock.advance(61)
         assert tokens.find(old) is None
 
-    def test_a_second_rotation_at_once_ends_all(self, tokens: TokenFile) -> None:
+    def test_rotation_without_overlap_ends_all_old_secrets(self, tokens: TokenFile) -> None:
         """A rotation without overlap also ends the secret that an earlier rotation left valid."""
         old = tokens.issue("agent", "bot")
         tokens.rotate("bot", overlap=3600)
         tokens.rotate("bot")
         assert tokens.find(old) is None
 
-    def test_a_revoked_operator_gave_the_name_up(self, tokens: TokenFile) -> None:
+    def test_file_keeps_time_of_revocation(self, tokens: TokenFile) -> None:
         """The file keeps the time of an operator's revocation for every case of the name."""
         tokens.issue("operator", "maria", rights="decide")
         tokens.issue("agent", "bot")
@@ -247,7 +247,7 @@ class TestRotation:
         assert TokenFile(tokens.path).given_up("maria") == at
         assert tokens.given_up("bot") is None
 
-    def test_revoked(self, tokens: TokenFile) -> None:
+    def test_revoking_ends_every_secret(self, tokens: TokenFile) -> None:
         """Revoking ends every secret of a name; for an unknown name the error lists the others."""
         old = tokens.issue("agent", "bot")
         new = tokens.rotate("bot", overlap=3600)

@@ -19,12 +19,12 @@ from ..served import Served, raw, served, until
 ASKS = "require human-approval before deploy"
 
 
-async def nobody_waits(served: Served) -> bool:
+async def has_no_requests(served: Served) -> bool:
     return not await served.hub.approvals()
 
 
 class TestOpening:
-    async def test_the_same_id_at_once(self, tmp_path: Path) -> None:
+    async def test_simultaneous_opens_give_one_session(self, tmp_path: Path) -> None:
         """A session that is opened many times at once exists once, and all clients get it."""
         async with served(tmp_path) as server, server.agent_client() as a, server.agent_client() as b:
             opened = await asyncio.gather(*(c.open("bot", session="s-1") for c in (a, b) * 8))
@@ -33,7 +33,7 @@ class TestOpening:
             events = await server.hub.recorded("s-1")
             assert sum(isinstance(event.body, SessionOpened) for event in events) == 1
 
-    async def test_another_token_at_once(self, tmp_path: Path) -> None:
+    async def test_simultaneous_open_by_another_token_is_refused(self, tmp_path: Path) -> None:
         """If two tokens open the same session id at once, one gets it and the other is refused."""
         async with (
             served(tmp_path) as server,
@@ -46,7 +46,7 @@ class TestOpening:
             refused = [each for each in opened if isinstance(each, RequestFailedError)]
             assert [each.code for each in refused] == [Code.UNKNOWN]
 
-    async def test_a_connection_that_is_lost_meanwhile(self, tmp_path: Path) -> None:
+    async def test_session_is_found_after_lost_connection(self, tmp_path: Path) -> None:
         """A session that was opened before the connection was lost is found by opening it again."""
         async with served(tmp_path) as server:
             for number in range(10):
@@ -60,7 +60,7 @@ class TestOpening:
                     gate = await client.open("bot", session=name)
                     assert (await gate.call("ls", {})).outcome == "allow"
 
-    async def test_one_that_has_ended(self, tmp_path: Path) -> None:
+    async def test_ended_session_cannot_be_opened_again(self, tmp_path: Path) -> None:
         """The id of an ended session cannot be opened again, and the error names `session.resume`."""
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot", session="s-1")
@@ -72,7 +72,7 @@ class TestOpening:
             again = await client.resume("s-1")
             assert [(await again.call("push", {})).outcome for _ in range(2)] == ["allow", "block"]
 
-    async def test_labels_of_the_session(self, tmp_path: Path) -> None:
+    async def test_session_labels_come_from_the_token(self, tmp_path: Path) -> None:
         """Session labels are those of the token that opens or resumes it, whatever the agent sends."""
         rules = 'block deploy when not session.labels contains "nightly"'
         async with served(tmp_path, rules=rules) as server:
@@ -92,7 +92,7 @@ class TestOpening:
             openings = [b for b in bodies if isinstance(b, SessionOpened | SessionResumed)]
             assert [b.session_labels for b in openings] == [("nightly",), ("weekly",)]
 
-    async def test_labels(self, tmp_path: Path) -> None:
+    async def test_operators_see_tool_labels(self, tmp_path: Path) -> None:
         """Operators see the labels of tools."""
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot", tools=["rm"], labels={"rm": "Remove a file"})
@@ -101,7 +101,7 @@ class TestOpening:
 
 
 class TestTwoConnections:
-    async def test_of_one_token(self, tmp_path: Path) -> None:
+    async def test_connections_of_one_token_share_a_request(self, tmp_path: Path) -> None:
         """Both connections wait for the same request; the end of one does not withdraw it."""
         async with (
             served(tmp_path, rules=ASKS, limits=Limits(absent=0.01)) as server,
@@ -124,7 +124,7 @@ class TestTwoConnections:
 
 class TestNobodyWaits:
     @pytest.mark.slow
-    async def test_taken_back_after_a_while(self, tmp_path: Path) -> None:
+    async def test_abandoned_call_is_withdrawn_after_a_while(self, tmp_path: Path) -> None:
         """A call of a lost agent is withdrawn undecided after a while, and judged again on its return."""
         async with served(tmp_path, rules=ASKS, limits=Limits(absent=0.05)) as server:
             client = server.agent_client()
@@ -133,7 +133,7 @@ class TestNobodyWaits:
             await until(server.hub.approvals)
             await client.close()
             await asyncio.gather(going, return_exceptions=True)
-            await until(lambda: nobody_waits(server))
+            await until(lambda: has_no_requests(server))
             events = await server.hub.recorded(gate.id)
             assert not [event for event in events if isinstance(event.body, CallDecided)]
             async with server.agent_client() as again:
@@ -143,7 +143,7 @@ class TestNobodyWaits:
                 await server.hub.decide(request.id, approved=True, by="ada")
                 assert (await going).outcome == "allow"
 
-    async def test_a_wrong_question_keeps_nothing_open(self, tmp_path: Path) -> None:
+    async def test_faulty_repetition_does_not_keep_request_open(self, tmp_path: Path) -> None:
         """A faulty repetition of an abandoned call does not keep its request open."""
         limits = Limits(absent=0.2)
         async with (
@@ -155,10 +155,10 @@ class TestNobodyWaits:
             await until(server.hub.approvals)
             with pytest.raises(RequestFailedError):
                 await gate.call("deploy", {"other": 1}, call_id="d1")
-            await until(lambda: nobody_waits(server))
+            await until(lambda: has_no_requests(server))
 
     @pytest.mark.slow
-    async def test_a_session_that_was_resumed(self, tmp_path: Path) -> None:
+    async def test_abandoned_call_does_not_affect_resumed_session(self, tmp_path: Path) -> None:
         """An abandoned call of an ended session does not withdraw the same call of the resumed one."""
         limits = Limits(absent=0.3)
         async with (
@@ -176,7 +176,7 @@ class TestNobodyWaits:
             await server.hub.decide(request.id, approved=True, by="ada")
             assert (await going).outcome == "allow"
 
-    async def test_the_longest_wait(self, tmp_path: Path) -> None:
+    async def test_long_wait_keeps_request_open(self, tmp_path: Path) -> None:
         """A client that waits longer than one answer may take asks again, and its request stays open."""
         async with (
             served(tmp_path, rules=ASKS, limits=Limits(wait=0.05)) as server,
@@ -194,7 +194,7 @@ class TestNobodyWaits:
             await server.hub.decide(request.id, approved=True, by="ada")
             assert (await going).outcome == "allow"
 
-    async def test_an_idle_session(self, tmp_path: Path) -> None:
+    async def test_idle_session_is_ended_and_can_be_resumed(self, tmp_path: Path) -> None:
         """An idle session is ended and can be resumed."""
         async with served(tmp_path, limits=Limits(idle=0.05)) as server, server.agent_client() as client:
             gate = await client.open("bot")
@@ -206,7 +206,7 @@ class TestNobodyWaits:
 
 class TestOutputs:
     @pytest.mark.slow
-    async def test_larger_than_a_frame(self, tmp_path: Path) -> None:
+    async def test_oversized_result_is_recorded_shortened(self, tmp_path: Path) -> None:
         """A result too large to send is recorded shortened with a note, and the connection stays open."""
         async with (
             served(tmp_path) as server,
@@ -223,7 +223,7 @@ class TestOutputs:
             assert refused.value.code == Code.LIMIT
             assert (await gate.call("ls", {})).outcome == "allow"
 
-    async def test_ids_that_models_use_again(self, tmp_path: Path) -> None:
+    async def test_repeated_model_ids_are_each_judged(self, tmp_path: Path) -> None:
         """Repeated calls under the same id of a model are each judged."""
         call = {"id": "call_0", "function": {"name": "push", "arguments": "{}"}}
         async with (
@@ -238,7 +238,7 @@ class TestOutputs:
 
 class TestUnixSockets:
     @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-    async def test_of_another_user(self, tmp_path: Path) -> None:
+    async def test_socket_of_another_user_gets_no_token(self, tmp_path: Path) -> None:
         """A client sends no token to a socket of another user."""
         path = tmp_path / "gate.sock"
         async with served(tmp_path, address=Address(path=path)) as server:
@@ -246,7 +246,7 @@ class TestUnixSockets:
             with pytest.raises(NotAdmittedError, match="another user"):
                 await server.agent_client().link.open()
 
-    async def test_a_dead_server_s(self, tmp_path: Path) -> None:
+    async def test_socket_of_dead_server_is_replaced(self, tmp_path: Path) -> None:
         """A socket without a server is replaced; the socket of a running server is not."""
         path = tmp_path / "gate.sock"
         async with served(tmp_path, address=Address(path=path)):

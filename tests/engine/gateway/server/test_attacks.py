@@ -32,7 +32,7 @@ async def status(server: Served, request: bytes) -> int:
         return int(head.split()[1]) if head else 0
 
 
-async def still_serves(server: Served) -> None:
+async def check_still_serves(server: Served) -> None:
     """Check that an agent's calls are still judged."""
     async with asyncio.timeout(PATIENCE), server.agent_client() as client, client.session("bot") as gate:
         assert (await gate.call("rm", {})).outcome == "block"
@@ -40,7 +40,7 @@ async def still_serves(server: Served) -> None:
 
 
 class TestCrossSiteWebSocket:
-    async def test_a_page_of_somebody_else(self, tmp_path: Path) -> None:
+    async def test_page_of_other_origin_is_refused(self, tmp_path: Path) -> None:
         """A browser's page is refused in spite of a valid token."""
         async with served(tmp_path) as server:
             for origin in ("https://evil.example", "null", f"http://{server.address}", "file://"):
@@ -50,7 +50,7 @@ class TestCrossSiteWebSocket:
             origin = "Origin: https://evil.example"
             assert await status(server, upgrade(server, offered, origin, path="/console")) == 403
 
-    async def test_a_page_that_is_allowed(self, tmp_path: Path) -> None:
+    async def test_allowed_origin_still_needs_a_token(self, tmp_path: Path) -> None:
         """Only named origins with a token are accepted, and the answer does not repeat the token."""
         async with served(tmp_path, origins=["https://ops.example"]) as server:
             origin = "Origin: https://ops.example"
@@ -63,7 +63,7 @@ class TestCrossSiteWebSocket:
                 assert "Sec-WebSocket-Protocol: interlock.v1\r\n" in head
                 assert server.ada not in head
 
-    async def test_no_page_reads_anything(self, tmp_path: Path) -> None:
+    async def test_no_answer_is_readable_cross_origin(self, tmp_path: Path) -> None:
         """No answer allows another site to read it."""
         async with served(tmp_path) as server, stranger(server) as peer:
             await peer.send(upgrade(server, "Origin: https://evil.example"))
@@ -74,14 +74,14 @@ class TestDnsRebinding:
     @pytest.mark.parametrize(
         "host", ["evil.example", "evil.example:{port}", "localhost", "", "127.0.0.1.evil.example:{port}"]
     )
-    async def test_a_name_that_points_here(self, tmp_path: Path, host: str) -> None:
+    async def test_foreign_host_name_is_refused(self, tmp_path: Path, host: str) -> None:
         """A request with a foreign host name, as after DNS rebinding, is refused."""
         async with served(tmp_path) as server:
             host = host.format(port=server.address.port)
             request = upgrade(server, bearer(server.agent), host=host)
             assert await status(server, request) == 421
 
-    async def test_a_name_that_was_given(self, tmp_path: Path) -> None:
+    async def test_configured_host_name_is_accepted(self, tmp_path: Path) -> None:
         """A host name that the operator configured is accepted."""
         async with served(tmp_path, hosts=["Gate.example:8737"]) as server:
             request = upgrade(server, bearer(server.agent), host="gate.EXAMPLE:8737")
@@ -101,12 +101,12 @@ class TestTokenGuessing:
             assert await status(server, upgrade(server, bearer(server.ada), path="/agent")) == 403
             assert await status(server, upgrade(server, path=f"/agent?token={server.agent}")) == 401
 
-    async def test_many_guesses(self, tmp_path: Path) -> None:
+    async def test_repeated_wrong_tokens_must_wait(self, tmp_path: Path) -> None:
         """Repeated wrong tokens must wait; a valid token is accepted at the same time."""
         async with served(tmp_path, limits=Limits(failures=3)) as server:
             said = [await status(server, upgrade(server, bearer(f"guess-{n}"))) for n in range(6)]
             assert said == [401, 401, 401, 429, 429, 429]
-            await still_serves(server)
+            await check_still_serves(server)
 
     async def test_no_secret_in_any_log(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         """No log contains a token, whether right, wrong or in a malformed header."""
@@ -119,7 +119,7 @@ class TestTokenGuessing:
             await status(server, upgrade(server, f"Authorization Bearer {wrong}"))
             await status(server, upgrade(server, f"Authorization: Bearer {wrong}\x00"))
             await status(server, b"GET /agent?token=%s HTTP/1.0\r\n\r\n" % wrong.encode())
-            await still_serves(server)
+            await check_still_serves(server)
             async with server.console() as console:
                 await console.sessions()
             with pytest.raises(NotAdmittedError) as refused:
@@ -131,7 +131,7 @@ class TestTokenGuessing:
 
 
 class TestBrokenHandshakes:
-    async def test_no_upgrade(self, tmp_path: Path) -> None:
+    async def test_broken_upgrade_is_refused(self, tmp_path: Path) -> None:
         """A broken upgrade request is refused, and the server continues."""
         async with served(tmp_path) as server:
             good = upgrade(server, bearer(server.agent))
@@ -153,15 +153,17 @@ class TestBrokenHandshakes:
             ]
             for request in broken:
                 assert await status(server, request) not in (101, 200)
-            await still_serves(server)
+            await check_still_serves(server)
 
-    async def test_paths(self, tmp_path: Path) -> None:
+    async def test_other_paths_do_not_exist(self, tmp_path: Path) -> None:
         """Only `/agent` and `/console` exist."""
         async with served(tmp_path) as server:
             for path in ("/", "/agent/..", "//agent", "/console/x", "/%61gent", "/index.html"):
                 assert await status(server, upgrade(server, bearer(server.agent), path=path)) == 404
 
-    async def test_who_never_greets(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_connection_without_greeting_is_closed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A connection that sends no greeting, or something else first, is closed."""
         monkeypatch.setattr(server, "GREETING", 0.2)
         async with served(tmp_path) as gate:
@@ -175,7 +177,9 @@ class TestBrokenHandshakes:
                     assert await peer.closed_with() in (1002, 1007)
             await until(lambda: asyncio.sleep(0, not gate.gateway._connections))  # type: ignore[reportPrivateUsage]
 
-    async def test_who_never_agrees_on_tls(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_connection_without_tls_is_closed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A connection that does not start TLS is closed."""
         monkeypatch.setattr(server, "GREETING", 0.05)
         certificate, key = certified(tmp_path)
@@ -199,13 +203,13 @@ class TestBrokenHandshakes:
                 with pytest.raises(ConnectionClosed):
                     await socket.recv()
 
-    async def test_connections_that_say_nothing(self, tmp_path: Path) -> None:
+    async def test_silent_connections_do_not_keep_others_out(self, tmp_path: Path) -> None:
         """Many silent connections do not keep out a client with a token."""
         async with served(tmp_path, limits=Limits(strangers=8)) as server:
             silent = [await asyncio.open_connection("127.0.0.1", server.address.port) for _ in range(64)]
             for _, writer in silent:
                 writer.write(b"GET /agent HTTP/1.1\r\nHost:")
-            await still_serves(server)
+            await check_still_serves(server)
             peers = server.gateway._peers  # type: ignore[reportPrivateUsage]
             await until(lambda: asyncio.sleep(0, len(peers.strangers) <= 8))
             for _, writer in silent:
@@ -214,7 +218,7 @@ class TestBrokenHandshakes:
 
 
 class TestOversizedFrames:
-    async def test_a_message_that_is_too_long(self, tmp_path: Path) -> None:
+    async def test_too_long_message_ends_its_connection(self, tmp_path: Path) -> None:
         """A message that is too long ends only its own connection."""
         async with served(tmp_path) as server, server.agent_client() as other:
             gate = await other.open("bot")
@@ -226,7 +230,7 @@ class TestOversizedFrames:
                 assert closed.value.rcvd.code == 1009
             assert (await gate.call("ls", {})).outcome == "allow"
 
-    async def test_in_pieces(self, tmp_path: Path) -> None:
+    async def test_limit_applies_to_fragmented_messages(self, tmp_path: Path) -> None:
         """The limit applies to the sum of a message's frames."""
         async with served(tmp_path) as server, stranger(server) as peer:
             await let_in(server, peer)
@@ -234,16 +238,16 @@ class TestOversizedFrames:
             for _ in range(20):
                 await peer.send(framed(b"x" * 65_000, opcode=0, final=False))
             assert await peer.closed_with() in (1009, None)
-            await still_serves(server)
+            await check_still_serves(server)
 
-    async def test_a_length_that_is_only_claimed(self, tmp_path: Path) -> None:
+    async def test_huge_claimed_length_is_refused(self, tmp_path: Path) -> None:
         """A frame with a huge claimed length is refused at once."""
         async with served(tmp_path) as server, stranger(server) as peer:
             await let_in(server, peer)
             await peer.send(bytes([0x81, 0xFF]) + struct.pack("!Q", 2**62) + b"\0" * 4)
             assert await peer.closed_with() == 1009
 
-    async def test_just_small_enough(self, tmp_path: Path) -> None:
+    async def test_largest_accepted_call_is_judged(self, tmp_path: Path) -> None:
         """The largest accepted call is judged."""
         async with (
             served(tmp_path) as server,
@@ -283,15 +287,17 @@ class TestMalformedFrames:
             "text-within-text",
         ],
     )
-    async def test_against_the_protocol(self, tmp_path: Path, frame: bytes, code: int) -> None:
+    async def test_invalid_frame_ends_its_connection(
+        self, tmp_path: Path, frame: bytes, code: int
+    ) -> None:
         """An invalid frame ends its connection with the matching code."""
         async with served(tmp_path) as server, stranger(server) as peer:
             await let_in(server, peer)
             await peer.send(frame)
             assert await peer.closed_with() == code
-            await still_serves(server)
+            await check_still_serves(server)
 
-    async def test_no_text(self, tmp_path: Path) -> None:
+    async def test_non_utf8_text_ends_its_connection(self, tmp_path: Path) -> None:
         """A text that is not UTF-8 ends its connection."""
         async with served(tmp_path) as server, raw(server, server.agent) as socket:
             await socket.send(b"\xff\xfe{}", text=True)
@@ -300,7 +306,7 @@ class TestMalformedFrames:
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 1007
 
-    async def test_no_request(self, tmp_path: Path) -> None:
+    async def test_text_that_is_no_request_gets_an_error(self, tmp_path: Path) -> None:
         """A text that is no request gets an error, and the connection stays open."""
         async with served(tmp_path) as server, raw(server, server.agent) as socket:
             sent: list[str | bytes] = [
@@ -328,9 +334,9 @@ class TestMalformedFrames:
                 async with asyncio.timeout(PATIENCE):
                     assert '"error"' in str(await socket.recv())
             assert await server.hub.sessions() == []
-            await still_serves(server)
+            await check_still_serves(server)
 
-    async def test_half_a_frame(self, tmp_path: Path) -> None:
+    async def test_partial_frame_connection_is_removed(self, tmp_path: Path) -> None:
         """A connection that ends in the middle of a frame is removed."""
         async with served(tmp_path) as server:
             async with stranger(server) as peer:
@@ -340,7 +346,7 @@ class TestMalformedFrames:
 
 
 class TestTooManyConnections:
-    async def test_of_one_token(self, tmp_path: Path) -> None:
+    async def test_connections_of_a_token_are_limited(self, tmp_path: Path) -> None:
         """The connections of each token are limited, and a closed one frees room."""
         async with served(tmp_path, limits=Limits(connections_per_token=2)) as server:
             async with raw(server, server.agent), raw(server, server.agent):
@@ -351,9 +357,9 @@ class TestTooManyConnections:
                 async with raw(server, server.other):
                     pass
             await until(lambda: asyncio.sleep(0, not server.gateway._connections))  # type: ignore[reportPrivateUsage]
-            await still_serves(server)
+            await check_still_serves(server)
 
-    async def test_that_do_not_greet(self, tmp_path: Path) -> None:
+    async def test_ungreeted_connections_count(self, tmp_path: Path) -> None:
         """A connection that has not greeted yet counts towards the limit."""
         async with (
             served(tmp_path, limits=Limits(connections_per_token=1)) as server,

@@ -82,7 +82,7 @@ async def no_sessions(served: Served) -> bool:
 
 class TestFloods:
     @pytest.mark.slow
-    async def test_one_token_s_messages(self, tmp_path: Path) -> None:
+    async def test_messages_of_one_token_do_not_delay_others(self, tmp_path: Path) -> None:
         """Messages beyond the rate wait in their own socket, while another token is served."""
         async with (
             served(tmp_path, limits=Limits(rate=50)) as server,
@@ -96,7 +96,7 @@ class TestFloods:
             assert await answers(flood, within=0.2) < 2000
             flood.transport.abort()
 
-    async def test_on_many_connections(self, tmp_path: Path) -> None:
+    async def test_rate_limit_covers_all_connections_of_a_token(self, tmp_path: Path) -> None:
         """The rate limit applies to all connections of a token together."""
         async with served(tmp_path, limits=Limits(rate=50)) as server:
             usage = server.gateway._usage  # type: ignore[reportPrivateUsage]
@@ -124,7 +124,7 @@ class TestFloods:
             assert await answers(flood, within=0.3) < 20
             flood.transport.abort()
 
-    async def test_sessions(self, tmp_path: Path) -> None:
+    async def test_open_sessions_of_a_token_are_limited(self, tmp_path: Path) -> None:
         """The open sessions of a token are limited, also if all are opened at once."""
         async with served(tmp_path, limits=Limits(sessions_per_token=3)) as server:
             async with server.agent_client() as client:
@@ -137,7 +137,7 @@ class TestFloods:
             async with server.agent_client(server.other) as client:
                 await client.open("bot")
 
-    async def test_open_calls(self, tmp_path: Path) -> None:
+    async def test_waiting_calls_of_a_session_are_limited(self, tmp_path: Path) -> None:
         """The waiting calls of a session are limited, and those that already wait stay."""
         limits = Limits(calls_per_session=3)
         async with (
@@ -155,7 +155,7 @@ class TestFloods:
             assert (await gate.call("deploy", {}, call_id="c1", wait=0.01)).outcome == "waiting"
 
     @pytest.mark.slow
-    async def test_open_calls_of_a_connection(self, tmp_path: Path) -> None:
+    async def test_connection_with_many_waiting_calls_is_still_served(self, tmp_path: Path) -> None:
         """A connection with many waiting calls still answers requests and withdraws calls."""
         limits = Limits(calls_per_connection=20, calls_per_session=100, at_work=2)
         async with (
@@ -180,7 +180,7 @@ class TestFloods:
                 call.cancel()
             await asyncio.gather(*calls, return_exceptions=True)
 
-    async def test_refused_ids_leave_nothing(self, tmp_path: Path) -> None:
+    async def test_refused_calls_use_no_place(self, tmp_path: Path) -> None:
         """Refused calls under used ids use up no place for waiting calls."""
         async with (
             served(tmp_path, limits=Limits(calls_per_session=2)) as server,
@@ -197,7 +197,7 @@ class TestFloods:
 
 
 class TestAFullQueue:
-    async def test_a_token_has_so_many_requests(self, tmp_path: Path) -> None:
+    async def test_requests_beyond_the_limit_are_blocked(self, tmp_path: Path) -> None:
         """Requests beyond a token's limit are blocked and recorded; other tokens' are queued."""
         async with (
             served(tmp_path, rules=ASKS, limits=Limits(requests_per_token=3)) as server,
@@ -222,7 +222,7 @@ class TestAFullQueue:
             assert (await console.decide(first.id, approved=False, digest=first.digest)).ok
             await wait_for_a_person(server, two, "again")
 
-    async def test_what_was_asked_is_asked_anew(self, tmp_path: Path) -> None:
+    async def test_voided_requests_are_made_again_beyond_the_limit(self, tmp_path: Path) -> None:
         """Requests that a change makes void are requested again, even beyond a lower limit."""
         async with (
             served(tmp_path, rules=ASKS, limits=Limits(requests_per_token=2)) as server,
@@ -242,7 +242,7 @@ class TestAFullQueue:
             await until(anew)
 
     @pytest.mark.slow
-    async def test_going_on_makes_no_room(self, tmp_path: Path) -> None:
+    async def test_resuming_sessions_gives_no_more_requests(self, tmp_path: Path) -> None:
         """Ending and resuming sessions does not give an agent more requests."""
         async with (
             served(tmp_path, rules=ASKS, limits=Limits(requests_per_token=2)) as server,
@@ -264,7 +264,7 @@ class TestAFullQueue:
 
 class TestSlowReaders:
     @pytest.mark.slow
-    async def test_a_console_that_never_reads(
+    async def test_console_that_never_reads_is_disconnected(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A console that does not read is disconnected, and agents are still answered."""
@@ -297,7 +297,7 @@ class TestSlowReaders:
             assert (await gate.call("read", {})).outcome == "allow"
 
     @pytest.mark.slow
-    async def test_the_server_ends_all_the_same(self, tmp_path: Path) -> None:
+    async def test_unresponsive_peer_does_not_block_server_end(self, tmp_path: Path) -> None:
         """A peer that neither reads nor closes does not prevent the server's end."""
         async with asyncio.timeout(PATIENCE), served(tmp_path) as server, stranger(server) as peer:
             found = peer.writer.get_extra_info("socket")
@@ -315,7 +315,7 @@ class TestSlowReaders:
 
 
 class TestReplayedDecisions:
-    async def test_again_and_elsewhere(self, tmp_path: Path) -> None:
+    async def test_decision_counts_once_for_its_own_request(self, tmp_path: Path) -> None:
         """A decision counts once, for its own request, and not again after a restart."""
         rules = ASKS
         async with served(tmp_path, rules=rules) as server:
@@ -352,7 +352,7 @@ class TestReplayedDecisions:
             events = await server.hub.recorded(gate.id)
             assert sum(isinstance(event.body, ApprovalDecided) for event in events) == 1
 
-    async def test_in_another_s_name(self, tmp_path: Path) -> None:
+    async def test_operator_name_in_request_is_refused(self, tmp_path: Path) -> None:
         """The recorded operator is the token's owner; a field with another name is refused."""
         async with (
             served(tmp_path, rules=ASKS) as server,
@@ -377,7 +377,7 @@ class TestReplayedDecisions:
 
 
 class TestForgedResults:
-    async def test_for_another_session(self, tmp_path: Path) -> None:
+    async def test_result_for_another_session_is_refused(self, tmp_path: Path) -> None:
         """A result counts only for an allowed call of the token's own session, and only once."""
         async with (
             served(tmp_path, rules="require test before deploy\nblock rm") as server,
@@ -411,7 +411,7 @@ class TestForgedResults:
                 counted = [each.is_error for each in results if each.anomaly is None]
                 assert counted == ([True] if session == victim.id else [])
 
-    async def test_before_the_decision(self, tmp_path: Path) -> None:
+    async def test_result_of_a_waiting_call_is_refused(self, tmp_path: Path) -> None:
         """A result for a waiting call is refused, and the call still gets its decision."""
         async with (
             served(tmp_path, rules=ASKS) as server,
@@ -430,19 +430,19 @@ class TestForgedResults:
 
 class TestAnAgentsReach:
     @pytest.mark.parametrize("method", [each.name for each in CONSOLE_METHODS])
-    async def test_no_operator_s_method(self, tmp_path: Path, method: str) -> None:
+    async def test_operator_methods_are_refused(self, tmp_path: Path, method: str) -> None:
         """An agent's token is refused all operators' methods."""
         async with served(tmp_path) as server, raw(server, server.agent) as socket:
             found = await ask(socket, method, **EXAMPLES[method][0])
             assert code(found) == Code.NOT_ALLOWED
 
     @pytest.mark.parametrize("method", [each.name for each in AGENT_METHODS])
-    async def test_no_agent_s_method(self, tmp_path: Path, method: str) -> None:
+    async def test_agent_methods_are_refused_to_operators(self, tmp_path: Path, method: str) -> None:
         """An operator's token is refused all agents' methods."""
         async with served(tmp_path) as server, raw(server, server.ada, "/console") as socket:
             assert code(await ask(socket, method, **EXAMPLES[method][0])) == Code.NOT_ALLOWED
 
-    async def test_other_sessions(self, tmp_path: Path) -> None:
+    async def test_sessions_of_other_tokens_are_hidden(self, tmp_path: Path) -> None:
         """A token cannot read, end or even learn the names of another token's sessions."""
         async with (
             served(tmp_path) as server,
@@ -480,7 +480,7 @@ class TestAnAgentsReach:
                         assert found.error.code == Code.UNKNOWN
             assert (await live.call("ls", {})).outcome == "allow"
 
-    async def test_no_rules_taken_away(self, tmp_path: Path) -> None:
+    async def test_server_nets_cannot_be_deselected(self, tmp_path: Path) -> None:
         """The server's nets stay active although an agent selects none."""
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot", active=[])
@@ -490,7 +490,7 @@ class TestAnAgentsReach:
                     await client.open("bot", **how)  # type: ignore[arg-type]
                 assert refused.value.code == Code.PARAMS
 
-    async def test_a_session_from_laxer_days(self, tmp_path: Path) -> None:
+    async def test_shadow_session_is_enforced_on_resume(self, tmp_path: Path) -> None:
         """A session from shadow mode is enforced when it resumes at an enforcing server."""
         async with served(tmp_path, mode="shadow") as server, server.agent_client() as client:
             gate = await client.open("bot")
@@ -502,7 +502,7 @@ class TestAnAgentsReach:
 
 
 class TestBorrowedNames:
-    async def test_who_stops_an_agent(self, tmp_path: Path) -> None:
+    async def test_stop_reason_names_the_tokens_operator(self, tmp_path: Path) -> None:
         """The reason names the operator of the token, whatever name the client sends."""
         async with (
             served(tmp_path, rules=ASKS) as server,
@@ -516,14 +516,14 @@ class TestBorrowedNames:
             assert code(await ask(socket, "session.abort", **stop)) is None
             assert "stopped by ada: stopped by ben" in str((await going).reason)
 
-    async def test_who_decides(self, tmp_path: Path) -> None:
+    async def test_no_method_accepts_an_operator_name(self, tmp_path: Path) -> None:
         """No operators' method has a parameter for an operator's name."""
         for method in CONSOLE_METHODS:
             for name, field in method.params.model_fields.items():
                 is_text = field.annotation in (str, str | None)
                 assert not (is_text and name in ("by", "operator", "name", "user", "who")), method.name
 
-    async def test_why_a_call_was_taken_back(self, tmp_path: Path) -> None:
+    async def test_agents_withdrawal_reason_is_marked(self, tmp_path: Path) -> None:
         """An agent's reason for withdrawing a call is marked as the agent's."""
         async with (
             served(tmp_path, rules=ASKS) as server,
@@ -540,7 +540,9 @@ class TestBorrowedNames:
 
 
 class TestRevokedTokens:
-    async def test_while_connected(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_revocation_ends_connections_and_sessions(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Revoking a token ends its connections and sessions, and its requests are not decided."""
         monkeypatch.setattr(server, "LOOK_AGAIN", 0.05)
         async with served(tmp_path, rules=ASKS) as gate_server:
@@ -558,7 +560,7 @@ class TestRevokedTokens:
             assert not [e for e in events if isinstance(e.body, CallDecided)]
             await client.close()
 
-    async def test_the_very_next_message(self, tmp_path: Path) -> None:
+    async def test_first_message_after_revocation_is_not_answered(self, tmp_path: Path) -> None:
         """The first message after the revocation is not answered."""
         async with served(tmp_path) as server, raw(server, server.ada, "/console") as socket:
             assert code(await ask(socket, "sessions.list")) is None
@@ -568,7 +570,7 @@ class TestRevokedTokens:
             assert closed.value.rcvd is not None
             assert closed.value.rcvd.code == 1008
 
-    async def test_a_file_that_others_can_write(
+    async def test_writable_token_file_ends_connections(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         """If others can write the file of tokens, connections end and the log contains the reason."""
@@ -578,7 +580,7 @@ class TestRevokedTokens:
                 await ask(socket, "sessions.list")
             assert "chmod 600" in caplog.text
 
-    async def test_rotated_with_an_overlap(self, tmp_path: Path) -> None:
+    async def test_overlapping_secrets_share_sessions(self, tmp_path: Path) -> None:
         """Both secrets work on the same sessions until the old one ends."""
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot")

@@ -27,7 +27,7 @@ RULES = "require human-approval before deploy"
 
 
 @asynccontextmanager
-async def at_work(
+async def served_consoles(
     directory: Path, consoles: int = 6
 ) -> AsyncGenerator[tuple[Served, AgentSession, list[ConsoleClient]]]:
     """Yield a server, an agent's session, and consoles of two operators in turn."""
@@ -40,7 +40,7 @@ async def at_work(
         yield server, gate, desks
 
 
-async def asked(server: Served, gate: AgentSession) -> tuple[asyncio.Task[object], ApprovalState]:
+async def waiting_call(server: Served, gate: AgentSession) -> tuple[asyncio.Task[object], ApprovalState]:
     """Make a call that waits, and return it with its request."""
     going: asyncio.Task[object] = asyncio.create_task(gate.call("deploy", {}))
     return going, (await until(server.hub.approvals))[0]
@@ -75,10 +75,10 @@ async def unclaimed(server: Served) -> None:
 
 
 class TestAtOnce:
-    async def test_one_has_it(self, tmp_path: Path) -> None:
+    async def test_simultaneous_claims_have_one_winner(self, tmp_path: Path) -> None:
         """Of several simultaneous claims one succeeds, and the others get the holder's name."""
-        async with at_work(tmp_path) as (server, gate, desks):
-            going, request = await asked(server, gate)
+        async with served_consoles(tmp_path) as (server, gate, desks):
+            going, request = await waiting_call(server, gate)
             for _ in range(5):
                 outcomes = await asyncio.gather(*(each.claim(request.id, by="") for each in desks))
                 assert [each.ok for each in outcomes].count(True) == 1
@@ -90,11 +90,11 @@ class TestAtOnce:
             await check_record(server, gate.id)
             going.cancel()
 
-    async def test_everything(self, tmp_path: Path) -> None:
+    async def test_simultaneous_acts_leave_a_valid_record(self, tmp_path: Path) -> None:
         """Simultaneous claims, releases, comments and decisions leave a valid record and one decision."""
-        async with at_work(tmp_path) as (server, gate, desks):
+        async with served_consoles(tmp_path) as (server, gate, desks):
             for n in range(6):
-                going, request = await asked(server, gate)
+                going, request = await waiting_call(server, gate)
                 first, second, third, *others = desks
                 await asyncio.gather(
                     first.claim(request.id, by=""),
@@ -121,10 +121,10 @@ class TestAtOnce:
 
 class TestVanished:
     @pytest.mark.slow
-    async def test_as_it_claims(self, tmp_path: Path) -> None:
+    async def test_disconnect_during_claim_releases_it(self, tmp_path: Path) -> None:
         """A console that disconnects during its claim holds no claim in the end."""
-        async with at_work(tmp_path, 0) as (server, gate, _):
-            going, request = await asked(server, gate)
+        async with served_consoles(tmp_path, 0) as (server, gate, _):
+            going, request = await waiting_call(server, gate)
             for n in range(12):
                 console = server.console()
                 await console.open()
@@ -143,10 +143,12 @@ class TestVanished:
             await check_record(server, gate.id)
             going.cancel()
 
-    async def test_as_its_claim_waits(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_queued_claim_of_vanished_console_is_released(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A claim that was still queued when its console disconnected is released."""
-        async with at_work(tmp_path, 0) as (server, gate, _):
-            going, request = await asked(server, gate)
+        async with served_consoles(tmp_path, 0) as (server, gate, _):
+            going, request = await waiting_call(server, gate)
             [hosted] = server.hub._live
             [waits] = hosted.questions.table.open.values()
             gone, console_gone = asyncio.Event(), server.hub.console_gone
@@ -178,10 +180,10 @@ class TestVanished:
             await check_record(server, gate.id)
             going.cancel()
 
-    async def test_another_console_of_the_same_person(self, tmp_path: Path) -> None:
+    async def test_claim_ends_only_with_its_own_console(self, tmp_path: Path) -> None:
         """A claim ends with the console that made it, and not with another console."""
-        async with at_work(tmp_path, 0) as (server, gate, _):
-            going, request = await asked(server, gate)
+        async with served_consoles(tmp_path, 0) as (server, gate, _):
+            going, request = await waiting_call(server, gate)
             async with server.console() as one:
                 async with server.console() as two:
                     assert (await one.claim(request.id, by="")).ok
@@ -196,12 +198,14 @@ class TestVanished:
 
 class TestTimeOver:
     @pytest.mark.slow
-    async def test_among_others(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_expiry_among_other_acts_leaves_a_valid_record(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Claims that expire during claims, releases, disconnects and decisions leave a valid record."""
         monkeypatch.setattr(claims, "CLAIM", 0.01)
-        async with at_work(tmp_path, 4) as (server, gate, desks):
+        async with served_consoles(tmp_path, 4) as (server, gate, desks):
             for _ in range(3):
-                going, request = await asked(server, gate)
+                going, request = await waiting_call(server, gate)
 
                 async def one(desk: ConsoleClient, n: int, request: ApprovalState = request) -> None:
                     for k in range(8):

@@ -25,7 +25,7 @@ from ..served import served, until
 
 
 class TestErrors:
-    async def test_are_the_hub_s(self, tmp_path: Path) -> None:
+    async def test_errors_equal_the_hubs(self, tmp_path: Path) -> None:
         """A console raises the errors of the hub, with their candidates."""
         async with (
             served(tmp_path) as server,
@@ -50,7 +50,7 @@ class TestErrors:
                 await console.start({})
             assert (await console.recorded("abc-1")) == list(await server.hub.recorded("abc-1"))
 
-    async def test_a_limit_that_cannot_be_raised(self, tmp_path: Path) -> None:
+    async def test_limit_that_cannot_be_raised_is_an_error(self, tmp_path: Path) -> None:
         """Raising the limit of a remote agent's session fails as at the hub."""
         async with (
             served(tmp_path) as server,
@@ -73,7 +73,7 @@ class TestChanges:
         found = await console.scan_decisions(asked)
         return [row for part in found.parts for row in await console.read_decisions(asked, part)]
 
-    async def test_by_whom_and_of_which_kind(self, tmp_path: Path) -> None:
+    async def test_changes_have_operator_kind_and_reason(self, tmp_path: Path) -> None:
         """Grants, extensions, switched rules and modes are listed with operator and reason."""
         async with (
             served(tmp_path, rules=self.RULES) as server,
@@ -124,7 +124,7 @@ class TestChanges:
 
 
 class TestLargeSessions:
-    async def test_a_state_too_large_for_one_answer(
+    async def test_oversized_state_is_built_from_events(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A state that is too large for one answer is built from its events."""
@@ -142,7 +142,7 @@ class TestLargeSessions:
                 await until(same)
 
     @pytest.mark.slow
-    async def test_many_events(self, tmp_path: Path) -> None:
+    async def test_record_of_several_pages_is_complete(self, tmp_path: Path) -> None:
         """A record of several pages is read completely."""
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot")
@@ -155,7 +155,7 @@ class TestLargeSessions:
 
 
 class TestTheMirror:
-    async def test_a_state_that_comes_late(self, tmp_path: Path) -> None:
+    async def test_late_state_does_not_undo_events(self, tmp_path: Path) -> None:
         """A state that arrives late does not undo later events."""
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot")
@@ -167,7 +167,7 @@ class TestTheMirror:
             assert mirror.add(fold(events[:2]))
             assert mirror.get(gate.id) == fold(events)
 
-    async def test_a_gap(self, tmp_path: Path) -> None:
+    async def test_events_after_a_gap_wait_for_the_state(self, tmp_path: Path) -> None:
         """Events after a gap wait for the missing state."""
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot")
@@ -184,7 +184,7 @@ class TestTheMirror:
 class TestALongQueue:
     """A console that connects while the server returns states slowly."""
 
-    async def test_is_painted_before_all_of_it_is_there(
+    async def test_is_shown_before_it_is_complete(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The console shows the first states at once, and later all of them in the hub's order."""
@@ -232,7 +232,9 @@ class TestALongQueue:
 
 
 class TestARevokedConsole:
-    async def test_is_told(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_keeps_last_state_and_shows_the_reason(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A revoked console keeps its last state, its actions fail, and it shows the reason."""
         monkeypatch.setattr(server, "LOOK_AGAIN", 0.05)
         async with (

@@ -14,7 +14,7 @@ from ..served import Served, served, until
 ASKS = "require human-approval before deploy"
 
 
-async def lost(hub: Hub | ConsoleClient) -> list[ApprovalState]:
+async def disconnected_requests(hub: Hub | ConsoleClient) -> list[ApprovalState]:
     return [each for each in await hub.approvals() if each.disconnected is not None]
 
 
@@ -30,32 +30,32 @@ async def abandoned(server: Served) -> str:
     await until(server.hub.approvals)
     await client.close()
     await asyncio.gather(going, return_exceptions=True)
-    await until(lambda: lost(server.hub))
+    await until(lambda: disconnected_requests(server.hub))
     return gate.id
 
 
 class TestShown:
-    async def test_at_once_to_every_console(self, tmp_path: Path) -> None:
+    async def test_disconnection_time_is_shown_to_every_console(self, tmp_path: Path) -> None:
         """The hub, a connected console and a later one show the time of the disconnection."""
         async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
             events = ada.subscribe()
             session = await abandoned(server)
-            [there] = await until(lambda: lost(ada))
-            [here] = await lost(server.hub)
+            [there] = await until(lambda: disconnected_requests(ada))
+            [here] = await disconnected_requests(server.hub)
             assert there == here
             assert here.disconnected is not None
             assert here.disconnected > here.since
             async with server.console(server.ben) as ben:
-                assert await until(lambda: lost(ben)) == [here]
+                assert await until(lambda: disconnected_requests(ben)) == [here]
             events.close()
             seen = [event async for event in events if isinstance(event, DisconnectedCalls)]
             assert (seen[-1].session, set(seen[-1].calls)) == (session, {"d1"})
 
-    async def test_no_longer_when_the_agent_is_back(self, tmp_path: Path) -> None:
+    async def test_not_shown_after_the_agent_returns(self, tmp_path: Path) -> None:
         """An agent that repeats its call counts as connected again."""
         async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
             session = await abandoned(server)
-            await until(lambda: lost(ada))
+            await until(lambda: disconnected_requests(ada))
             async with server.agent_client() as again:
                 gate = await again.resume(session)
                 going = asyncio.create_task(gate.call("deploy", {}, call_id="d1"))
@@ -65,7 +65,7 @@ class TestShown:
                 assert (await going).outcome == "allow"
                 assert "disconnected" not in outcome.message
 
-    async def test_of_an_agent_that_asks_again_only_when_it_goes(self, tmp_path: Path) -> None:
+    async def test_polling_agent_is_shown_after_its_connection_ends(self, tmp_path: Path) -> None:
         """An agent that polls counts as connected until its connection ends."""
         async with served(tmp_path, rules=ASKS) as server:
             client = server.agent_client()
@@ -73,26 +73,26 @@ class TestShown:
             assert (await gate.call("deploy", {}, call_id="d1", wait=0.0)).outcome == "waiting"
             assert len(await until(lambda: connected(server.hub))) == 1
             await client.close()
-            assert len(await until(lambda: lost(server.hub))) == 1
+            assert len(await until(lambda: disconnected_requests(server.hub))) == 1
 
-    async def test_a_request_that_is_asked_anew(self, tmp_path: Path) -> None:
+    async def test_replaced_request_is_shown_as_disconnected(self, tmp_path: Path) -> None:
         """A request that replaces that of a disconnected call is shown as disconnected, too."""
         async with served(tmp_path, rules=ASKS + "\nblock rm") as server, server.console() as ada:
             session = await abandoned(server)
-            [first] = await until(lambda: lost(ada))
+            [first] = await until(lambda: disconnected_requests(ada))
             assert (await server.hub.toggle_net(session, "block-rm", False, by="ben", reason="no")).ok
 
             async def asked_anew() -> list[ApprovalState]:
-                return [each for each in await lost(ada) if each.id != first.id]
+                return [each for each in await disconnected_requests(ada) if each.id != first.id]
 
             [second] = await until(asked_anew)
             assert second.disconnected == first.disconnected
 
-    async def test_a_console_that_was_away(self, tmp_path: Path) -> None:
+    async def test_reconnected_console_learns_of_agents_return(self, tmp_path: Path) -> None:
         """A console that lost its own connection is notified that the agent is connected again."""
         async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
             session = await abandoned(server)
-            await until(lambda: lost(ada))
+            await until(lambda: disconnected_requests(ada))
             [mirrored] = [each for each in server.gateway._connections if each.identity.name == "ada"]
             async with server.agent_client() as again:
                 gate = await again.resume(session)
@@ -104,11 +104,11 @@ class TestShown:
 
 
 class TestDecided:
-    async def test_says_that_nobody_will_act(self, tmp_path: Path) -> None:
+    async def test_decision_mentions_the_disconnected_agent(self, tmp_path: Path) -> None:
         """The decision counts and mentions the disconnected agent, which gets it when it returns."""
         async with served(tmp_path, rules=ASKS) as server, server.console() as ada:
             session = await abandoned(server)
-            [request] = await until(lambda: lost(ada))
+            [request] = await until(lambda: disconnected_requests(ada))
             outcome = await ada.decide(request.id, approved=True, digest=request.digest)
             assert outcome.ok
             assert outcome.message.startswith(

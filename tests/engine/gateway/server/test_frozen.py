@@ -19,7 +19,7 @@ async def frozen(console: ConsoleClient) -> str:
 
 
 class TestConsoles:
-    async def test_show_it_at_once(self, tmp_path: Path) -> None:
+    async def test_freeze_is_shown_at_once(self, tmp_path: Path) -> None:
         """A connected console is notified of a freeze, and a later one shows it."""
         async with served(tmp_path) as server, server.console() as ada, server.console(server.ben) as ben:
             events = ben.subscribe()
@@ -39,7 +39,7 @@ class TestConsoles:
 
             await until(thawed)
 
-    async def test_of_little_rights(self, tmp_path: Path) -> None:
+    async def test_limited_rights_may_not_lift(self, tmp_path: Path) -> None:
         """A `decide` token may freeze but not lift; a read-only console may do neither."""
         async with served(tmp_path) as server:
             decides = server.tokens.issue("operator", "dora", rights="decide")
@@ -59,7 +59,7 @@ class TestConsoles:
 
 
 class TestAgents:
-    async def test_are_told_why_they_wait(self, tmp_path: Path) -> None:
+    async def test_waiting_call_gets_the_reason(self, tmp_path: Path) -> None:
         """A waiting call gets the reason of the freeze, and is allowed after its end."""
         async with served(tmp_path, rules="block rm") as server, server.agent_client() as client:
             gate = await client.open("bot")

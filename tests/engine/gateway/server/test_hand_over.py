@@ -17,7 +17,9 @@ RULES = "require human-approval before deploy risk high"
 
 
 @asynccontextmanager
-async def at_work(directory: Path) -> AsyncGenerator[tuple[Served, ConsoleClient, ConsoleClient, str]]:
+async def two_consoles(
+    directory: Path,
+) -> AsyncGenerator[tuple[Served, ConsoleClient, ConsoleClient, str]]:
     """Yield a server with a waiting deploy, two consoles and the request's id."""
     async with (
         served(directory, rules=RULES) as server,
@@ -43,7 +45,7 @@ async def request_of(console: ConsoleClient) -> ApprovalState:
 class TestTwoConsoles:
     async def test_see_a_claim_end_with_its_console(self, tmp_path: Path) -> None:
         """The claim has the token's name, whatever the client sends, and ends with the connection."""
-        async with at_work(tmp_path) as (server, ada, ben, request):
+        async with two_consoles(tmp_path) as (server, ada, ben, request):
             assert (await ada.claim(request, by="mallory")).ok
 
             async def claimed() -> bool:
@@ -61,7 +63,7 @@ class TestTwoConsoles:
 
     async def test_see_comments_and_readers(self, tmp_path: Path) -> None:
         """A console shows the other's comment and reader, and so does a later console."""
-        async with at_work(tmp_path) as (server, ada, ben, request):
+        async with two_consoles(tmp_path) as (server, ada, ben, request):
             assert (await ada.comment(request, "yours?", by="", to="ben")).ok
             await ada.note_reading(request, True, by="")
 
@@ -85,7 +87,7 @@ class TestTwoConsoles:
 
     async def test_take_an_approval_back(self, tmp_path: Path) -> None:
         """An operator takes another's approval back before the call runs."""
-        async with at_work(tmp_path) as (server, ada, ben, request):
+        async with two_consoles(tmp_path) as (server, ada, ben, request):
             [hosted] = server.hub._live
             hosted.questions.table.policy = ApprovalPolicy(fuse=3600.0)
             shown = await request_of(ada)
@@ -104,9 +106,9 @@ class TestTwoConsoles:
 
             await until(open_again)
 
-    async def test_read_only_ones_do_none_of_it(self, tmp_path: Path) -> None:
+    async def test_read_only_consoles_cannot_take_part(self, tmp_path: Path) -> None:
         """A read-only console cannot claim, comment, take back or be shown as a reader."""
-        async with at_work(tmp_path) as (server, _, _, request):
+        async with two_consoles(tmp_path) as (server, _, _, request):
             async with ConsoleClient(server.url, server.ada, read_only=True) as looks:
                 outcomes = [
                     await looks.claim(request, by=""),

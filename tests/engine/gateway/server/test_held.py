@@ -32,7 +32,7 @@ def full_disk() -> Iterator[None]:
 
 
 class TestMemory:
-    async def test_of_one_token(self, tmp_path: Path) -> None:
+    async def test_calls_beyond_the_token_limit_are_refused(self, tmp_path: Path) -> None:
         """A call beyond the token's limit is refused; other tokens and small calls are not."""
         limits = Limits(waiting_bytes=30_000)
         async with (
@@ -70,7 +70,7 @@ class TestMemory:
             answers = await asyncio.gather(*waiting, again, theirs)
             assert [each.outcome for each in answers] == ["allow"] * 4
 
-    async def test_of_small_values(self, tmp_path: Path) -> None:
+    async def test_values_count_with_their_size_in_memory(self, tmp_path: Path) -> None:
         """Values count with their size in memory, which may exceed their size on the wire."""
         async with (
             served(tmp_path, rules=RULES, limits=Limits(waiting_bytes=60_000)) as server,
@@ -83,7 +83,7 @@ class TestMemory:
             assert (await gate.call("deploy", {"text": "[]," * 1000}, wait=0.0)).outcome == "waiting"
 
     @pytest.mark.parametrize("end", ["decided", "withdrawn", "closed", "refused"])
-    async def test_given_back(self, tmp_path: Path, end: str) -> None:
+    async def test_memory_is_freed_however_the_wait_ends(self, tmp_path: Path, end: str) -> None:
         """The memory of a call is freed however its wait ends."""
         limits = Limits(waiting_bytes=15_000)
         async with (
@@ -115,7 +115,7 @@ class TestMemory:
                             await gate.call("other", large, call_id=f"c{n}")
             assert not server.gateway.sessions.calls.sizes
 
-    async def test_of_late_calls(self, tmp_path: Path) -> None:
+    async def test_late_calls_are_limited(self, tmp_path: Path) -> None:
         """The late calls of a client are limited, too; further ones are withdrawn."""
         limits, policy = Limits(waiting_bytes=30_000), ApprovalPolicy(late=900.0)
         async with (
@@ -152,7 +152,7 @@ class TestMemory:
             await gate.close()
             assert not calls.late_sizes
 
-    async def test_of_a_session_that_is_closed(self, tmp_path: Path) -> None:
+    async def test_closing_the_session_frees_abandoned_calls(self, tmp_path: Path) -> None:
         """A call that nobody waits for keeps its memory until its session is closed."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             gate = await client.open("a")
@@ -165,7 +165,7 @@ class TestMemory:
 
 
 class TestFullDisk:
-    async def test_over_the_wire(self, tmp_path: Path) -> None:
+    async def test_clients_get_the_reason_and_continue(self, tmp_path: Path) -> None:
         """Agents and consoles get the reason while the disk is full, and continue afterwards."""
         async with (
             served(tmp_path, rules=RULES) as server,
@@ -200,7 +200,7 @@ class TestFullDisk:
             assert (await asyncio.wait_for(call, 10)).outcome == "allow"
             assert (await gate.call("ls", {"x": "y" * 5000}, call_id="l1")).outcome == "allow"
 
-    async def test_a_result(self, tmp_path: Path) -> None:
+    async def test_unrecorded_result_unlocks_nothing(self, tmp_path: Path) -> None:
         """A result that cannot be recorded unlocks nothing, and is accepted when it is sent again."""
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
             gate = await client.open("bot")

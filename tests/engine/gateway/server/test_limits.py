@@ -24,7 +24,7 @@ class TestBucket:
         st.integers(1, 50),
         st.lists(st.tuples(st.floats(0, 3), st.floats(1, 20)), min_size=1, max_size=60),
     )
-    def test_never_more_than_its_rate(self, rate: int, asked: list[tuple[float, float]]) -> None:
+    def test_burst_and_rate_are_never_exceeded(self, rate: int, asked: list[tuple[float, float]]) -> None:
         """A client that waits as told sends at most one burst and then `rate` messages a second."""
         clock = Clock()
         bucket = Bucket(rate, clock)
@@ -35,7 +35,7 @@ class TestBucket:
             passed += messages
             assert passed <= rate + (clock.now - began) * rate + 1e-6
 
-    def test_a_rest_gives_no_more_than_one(self) -> None:
+    def test_pause_does_not_enlarge_the_burst(self) -> None:
         """A pause of a day allows no larger burst than a pause of a second."""
         clock = Clock()
         bucket = Bucket(10, clock)
@@ -59,14 +59,14 @@ class TestWeight:
             lambda inner: st.lists(inner) | st.dictionaries(st.text('a\\",['), inner),
         )
     )
-    def test_values(self, value: object) -> None:
+    def test_values_are_counted_in_any_spelling(self, value: object) -> None:
         """The values are counted in any spelling, and brackets within strings do not count."""
         message = [value, ",[{" * 30]
         for ascii_only in (True, False):
             assert values(json.dumps(message, ensure_ascii=ascii_only)) == members(message)
         assert values(json.dumps(value)) >= members(value)
 
-    def test_small_values_count(self) -> None:
+    def test_lists_are_weighed_by_values(self) -> None:
         """A frame of lists is weighed by the number of values, a frame of prose by its size."""
         assert weight("[" + ",".join(["[]"] * 10_000) + "]") > 200
         assert weight(json.dumps("def f(x): return [x, {1: 2}]\n" * 1000)) < 10
@@ -75,7 +75,7 @@ class TestWeight:
 
 
 class TestFailures:
-    def test_within_a_minute(self) -> None:
+    def test_failures_count_per_minute_and_address(self) -> None:
         """Failures count for one minute and for one address."""
         clock = Clock()
         failures = Failures(3, clock)
@@ -87,7 +87,7 @@ class TestFailures:
         clock.now += 60
         assert not failures.too_many("a")
 
-    def test_addresses_without_end(self) -> None:
+    def test_remembered_addresses_are_bounded(self) -> None:
         """The remembered addresses are bounded, and so are the times of each."""
         failures = Failures(3, Clock())
         for number in range(Failures.KEPT + 50):

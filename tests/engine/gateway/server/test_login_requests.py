@@ -57,7 +57,7 @@ class TestRequests:
             for path in ("/login", "/login/open", "/login/renew", "/login/end"):
                 assert (await ask(place, path, **headers)).status_code == 403
 
-    async def test_another_name_of_the_server(self, place: Place) -> None:
+    async def test_foreign_host_name_is_refused(self, place: Place) -> None:
         """A login request under a foreign host name is refused."""
         assert (await ask(place, "/login", Host="evil.example")).status_code == 421
 
@@ -72,7 +72,7 @@ class TestRequests:
         assert answer.headers["Cache-Control"] == "no-store"
 
     @pytest.mark.slow
-    async def test_a_long_id_token(self, place: Place) -> None:
+    async def test_long_id_token_is_accepted(self, place: Place) -> None:
         """A long ID token of a user in a thousand groups is accepted."""
         groups = [f"group-{number:04}" for number in range(1000)]
         token = await place.enter(person("maria", "dev", *groups))
@@ -90,7 +90,7 @@ class TestRequests:
         assert await place.enter(person("maria", "dev"))
 
     @pytest.mark.slow
-    async def test_a_provider_that_is_down(self, place: Place) -> None:
+    async def test_unavailable_provider_is_a_temporary_error(self, place: Place) -> None:
         """If the provider is down, the error says so and counts as temporary."""
         token = place.provider.id_token(person("maria", "dev"))
         place.provider.down = True
@@ -106,7 +106,7 @@ class TestRequests:
             ):
                 await LoginExchange(server.url, server.ada).offer()
 
-    async def test_who_listens_in_its_place(self, place: Place) -> None:
+    async def test_stranger_gets_no_id_token(self, place: Place) -> None:
         """A stranger that does not know the token gets no ID token."""
         got: list[bytes] = []
 
@@ -127,7 +127,7 @@ class TestRequests:
 
 class TestOperators:
     @pytest.mark.slow
-    async def test_two_of_a_group_of_the_provider_s(self, place: Place) -> None:
+    async def test_two_approvers_of_a_provider_group(self, place: Place) -> None:
         """The provider's groups count as configured ones do, and the record has the provider's ids."""
         server = place.server
         tokens = [await place.enter(person(name, "dev", "sec-team")) for name in ("maria", "cy")]
@@ -150,7 +150,7 @@ class TestOperators:
         issuer = place.provider.issuer
         assert (given.login, decided.login) == (login_id(issuer, "sub-maria"), login_id(issuer, "sub-cy"))
 
-    async def test_who_has_logged_out_has_not_approved(self, place: Place) -> None:
+    async def test_logout_voids_the_first_approval(self, place: Place) -> None:
         """The first of two approvals no longer counts after its operator logs out."""
         server = place.server
         maria = await place.enter(person("maria", "dev", "sec-team"))
@@ -168,7 +168,7 @@ class TestOperators:
             call.cancel()
 
     @pytest.mark.slow
-    async def test_a_group_that_was_taken_away(self, place: Place) -> None:
+    async def test_lost_group_voids_the_first_approval(self, place: Place) -> None:
         """The first approval no longer counts if a renewal removes its operator's group."""
         server = place.server
         maria = await place.enter(person("maria", "dev", "sec-team"))
@@ -188,7 +188,7 @@ class TestOperators:
             call.cancel()
 
     @pytest.mark.slow
-    async def test_a_console_has_the_rights_of_now(self, place: Place) -> None:
+    async def test_console_gets_rights_of_renewed_login(self, place: Place) -> None:
         """An open console gets the new rights after a renewal with another role."""
         token = await place.enter(person("maria", "sre"))
         async with place.server.console(token) as console:
@@ -202,7 +202,7 @@ class TestOperators:
             await until(looks)
 
     @pytest.mark.slow
-    async def test_a_configuration_that_changed(self, place: Place) -> None:
+    async def test_changed_configuration_refuses_login(self, place: Place) -> None:
         """A login is refused after its name or its provider changed in the configuration."""
         token = await place.enter(person("maria", "dev"))
         issuer = place.provider.issuer

@@ -49,7 +49,7 @@ async def waiting(
         await asyncio.gather(*calls, return_exceptions=True)
 
 
-async def known(console: ConsoleClient) -> int:
+async def known_requests(console: ConsoleClient) -> int:
     """Return the number of waiting requests that the console knows."""
     return len(await console.approvals()) + console.unread().requests
 
@@ -74,7 +74,7 @@ class TestWhileItIsRead:
         return asked
 
     @pytest.mark.slow
-    async def test_the_beginning(self, tmp_path: Path, read: list[str]) -> None:
+    async def test_first_requests_and_total_are_known(self, tmp_path: Path, read: list[str]) -> None:
         """The first requests in order and the total number are known at once, without a state."""
         async with waiting(tmp_path) as (server, _), server.console() as console:
             everything = await server.hub.approvals()
@@ -84,16 +84,16 @@ class TestWhileItIsRead:
             assert read == []
 
     @pytest.mark.slow
-    async def test_a_session_that_is_asked_for(self, tmp_path: Path, read: list[str]) -> None:
+    async def test_requested_session_is_read_separately(self, tmp_path: Path, read: list[str]) -> None:
         """A requested session is read separately, with its requests."""
         async with waiting(tmp_path) as (server, gates), server.console() as console:
             assert await console.session(gates[2].id) == await server.hub.session(gates[2].id)
             assert read == [gates[2].id]
-            assert await known(console) == LONG
+            assert await known_requests(console) == LONG
             assert console.unread().sessions == 3
 
     @pytest.mark.slow
-    async def test_an_arrival(self, tmp_path: Path, read: list[str]) -> None:
+    async def test_new_request_is_listed_and_counted(self, tmp_path: Path, read: list[str]) -> None:
         """A new request is notified, listed and counted although other sessions are unread."""
         async with waiting(tmp_path) as (server, gates), server.console() as console:
             heard = console.subscribe()
@@ -104,13 +104,13 @@ class TestWhileItIsRead:
                         break
             listed = {each.id for each in await console.approvals()}
             assert event.body.approval_id in listed
-            assert await known(console) == LONG + 1
+            assert await known_requests(console) == LONG + 1
             assert read == [gates[1].id]
             going.cancel()
             await asyncio.gather(going, return_exceptions=True)
 
     @pytest.mark.slow
-    async def test_an_answer(self, tmp_path: Path, read: list[str]) -> None:
+    async def test_decided_request_leaves_list_and_count(self, tmp_path: Path, read: list[str]) -> None:
         """A decided request leaves the list and the number, whether it was listed or not."""
         async with waiting(tmp_path) as (server, _), server.console() as console:
             everything = in_order(await server.hub.approvals())
@@ -119,7 +119,7 @@ class TestWhileItIsRead:
                 assert outcome.ok, outcome.message
 
                 async def gone(left: int = left) -> bool:
-                    return await known(console) == left
+                    return await known_requests(console) == left
 
                 await until(gone)
                 assert request.id not in {each.id for each in await console.approvals()}
@@ -128,7 +128,7 @@ class TestWhileItIsRead:
 
 @pytest.mark.slow
 class TestOnceItIsRead:
-    async def test_all_is_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_console_equals_the_hub(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """After reading, the console has all sessions and requests of the hub."""
         monkeypatch.setattr(console_client, "FIRST_PAINT", 0.0)
         async with waiting(tmp_path) as (server, _), server.console() as console:
@@ -142,7 +142,7 @@ class TestOnceItIsRead:
 
 
 class TestServers:
-    async def test_one_of_an_older_version(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_server_of_older_version(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """A server of an older version without the method is read as before."""
         usual = console_handlers.ConsoleHandlers.handler
 
@@ -159,7 +159,7 @@ class TestServers:
             assert console.unread() == Unread()
 
     @pytest.mark.slow
-    async def test_an_answer_has_room_for_so_much(self, tmp_path: Path) -> None:
+    async def test_large_requests_are_sent_in_smaller_numbers(self, tmp_path: Path) -> None:
         """With large requests fewer are sent first, and the number still covers all of them."""
         async with waiting(tmp_path, 4, text="word " * 40_000) as (server, _):
             async with server.console() as console:

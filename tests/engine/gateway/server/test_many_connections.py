@@ -25,7 +25,7 @@ from .test_attacks_inside import ASKS, ask, code, request
 class TestManyConnections:
     """The limits of a token apply to all its connections together."""
 
-    async def test_jobs(self, tmp_path: Path) -> None:
+    async def test_jobs_beyond_the_limit_are_refused(self, tmp_path: Path) -> None:
         """Jobs beyond the limit are refused with the remedy; another token's are not."""
         backtest = {"rules": {"a.rules": "block rm"}}
         async with served(tmp_path, limits=Limits(jobs_per_token=2)) as server, AsyncExitStack() as stack:
@@ -46,7 +46,7 @@ class TestManyConnections:
 
             await until(has_room)
 
-    async def test_jobs_that_end(self, tmp_path: Path) -> None:
+    async def test_ended_jobs_do_not_count(self, tmp_path: Path) -> None:
         """A job that ended or failed no longer counts."""
         async with (
             served(tmp_path, limits=Limits(jobs_per_token=1)) as server,
@@ -67,7 +67,7 @@ class TestManyConnections:
             await until(ended)
             assert code(await ask(socket, "approvals.statistics")) is None
 
-    async def test_calls(self, tmp_path: Path) -> None:
+    async def test_waiting_calls_count_together(self, tmp_path: Path) -> None:
         """Waiting calls count together, also if several wait for the same call."""
         limits = Limits(calls_per_token=3)
         async with (
@@ -99,7 +99,7 @@ class TestManyConnections:
                 code(await ask(agents[3], "tool.call", **{**given, "call": "c2", "tool": "ls"})) is None
             )
 
-    async def test_requests(self, tmp_path: Path) -> None:
+    async def test_threaded_requests_are_limited(self, tmp_path: Path) -> None:
         """A token's requests at work in threads are limited; others wait, and other tokens continue."""
         limits = Limits(at_work_per_token=2)
         at_work, most, go_on = 0, 0, asyncio.Event()
@@ -135,7 +135,7 @@ class TestManyConnections:
 class TestSockets:
     """Each client opens a socket for the server's proof, so hundreds may close in a second."""
 
-    async def test_are_freed_by_themselves(
+    async def test_answered_socket_is_freed_without_gc(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         """An answered socket is freed without a garbage collection."""

@@ -18,7 +18,7 @@ NET = "approve-before-deploy"
 
 
 @asynccontextmanager
-async def asked(
+async def waiting_deploy(
     directory: Path,
 ) -> AsyncGenerator[tuple[Served, ConsoleClient, ApprovalState, asyncio.Task[CallAnswer]]]:
     """Yield a server, ada's console, and a deploy that needs two approvals."""
@@ -45,7 +45,7 @@ class TestTogether:
         """An approval with a token and one without count together, in either order."""
         for first in ("wire", "here"):
             (tmp_path / first).mkdir()
-            async with asked(tmp_path / first) as (server, ada, request, call):
+            async with waiting_deploy(tmp_path / first) as (server, ada, request, call):
                 if first == "wire":
                     await approve(ada, request)
                 here = await server.hub.decide(request.id, approved=True, by="ben", digest=request.digest)
@@ -57,7 +57,7 @@ class TestTogether:
 
     async def test_a_revoked_token_does_not_count(self, tmp_path: Path) -> None:
         """An approval after the other token was revoked is refused, and the request is open again."""
-        async with asked(tmp_path) as (server, ada, request, call):
+        async with waiting_deploy(tmp_path) as (server, ada, request, call):
             await approve(ada, request)
             server.tokens.revoke("ada")
             here = await server.hub.decide(request.id, approved=True, by="ben", digest=request.digest)
@@ -66,9 +66,9 @@ class TestTogether:
             [again] = await until(server.hub.approvals)
             assert (again.given, call.done()) == ((), False)
 
-    async def test_a_proposal_and_more_time(self, tmp_path: Path) -> None:
+    async def test_proposals_with_token_can_be_confirmed_without(self, tmp_path: Path) -> None:
         """An extension and a change that were proposed with a token can be confirmed without one."""
-        async with asked(tmp_path) as (server, ada, request, _):
+        async with waiting_deploy(tmp_path) as (server, ada, request, _):
             hub, session = server.hub, request.session
             assert (await ada.extend(request.id, seconds=3600)).ok
             assert (await hub.extend(request.id, seconds=3600, by="ben")).ok

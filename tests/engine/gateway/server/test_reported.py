@@ -19,7 +19,7 @@ LIE = "Deploy without asking me again."
 
 
 class TestReports:
-    async def test_no_user_said_it(self, tmp_path: Path) -> None:
+    async def test_reported_message_names_the_agents_token(self, tmp_path: Path) -> None:
         """A reported message names the agent's token in record, transcript, replay and exports."""
         async with (
             served(tmp_path) as server,
@@ -45,7 +45,7 @@ class TestReports:
             rows = csv.DictReader(as_csv(linked_events(database, gate.id), None))
             assert [row["by"] for row in rows if row["text"] == LIE] == ["reported by bot"]
 
-    async def test_a_person_is_named(self, tmp_path: Path) -> None:
+    async def test_message_without_agent_token_is_no_report(self, tmp_path: Path) -> None:
         """A message that is recorded without an agent's token is no report."""
         async with (
             served(tmp_path) as server,

@@ -16,7 +16,7 @@ TWO = "require 2 human-approvals before deploy\n"
 
 
 class TestRoles:
-    async def test_a_role_bounds_what_a_token_may_do(self, tmp_path: Path) -> None:
+    async def test_role_limits_the_token(self, tmp_path: Path) -> None:
         """The role of an operator limits the rights of an `administer` token."""
         async with served(tmp_path) as server:
             server.hub.know_operators(Operators((Operator("Ada", "look"),)))
@@ -26,7 +26,7 @@ class TestRoles:
             assert "needs the role 'decide', and that of 'ada' is 'look'" in outcome.message
             assert "[operators]" in outcome.message
 
-    async def test_a_role_gives_no_more_than_the_token(self, tmp_path: Path) -> None:
+    async def test_role_does_not_exceed_the_token(self, tmp_path: Path) -> None:
         """The lower of role and token counts; an unlisted operator has the token's rights."""
         async with served(tmp_path) as server:
             server.hub.know_operators(Operators((Operator("cy", "administer"),)))
@@ -51,7 +51,7 @@ class TestRoles:
 
 
 class TestGroups:
-    async def test_two_of_security(self, tmp_path: Path) -> None:
+    async def test_group_approval_needs_two_members(self, tmp_path: Path) -> None:
         """An operator outside the group is refused, and the call waits for two of the group."""
         rules = "require human-approval before deploy by 2 of security\n"
         async with served(tmp_path, rules=rules) as server, server.agent_client() as agent:
@@ -73,7 +73,7 @@ class TestGroups:
             answer = await asyncio.wait_for(call, 10)
             assert (answer.outcome, answer.approved_by) == ("allow", ("ada", "cy"))
 
-    async def test_each_approval_records_the_groups_of_then(self, tmp_path: Path) -> None:
+    async def test_recorded_groups_do_not_change(self, tmp_path: Path) -> None:
         """A later change of the configuration does not change the groups of a recorded approval."""
         async with served(tmp_path, rules=TWO) as server, server.agent_client() as agent:
             listed = (Operator("ada", groups=("security",)), Operator("ben", groups=("oncall", "dba")))

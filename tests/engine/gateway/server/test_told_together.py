@@ -38,7 +38,7 @@ class TestFrames:
         assert b'"hello"' in first
         assert frames.of(told) is first
 
-    def test_of_another_event(self) -> None:
+    def test_two_events_never_share_a_frame(self) -> None:
         """Two events never share a frame, even if they reuse a memory address."""
         frames = Frames()
         for number in range(3 * feeding.FRAMES):
@@ -46,7 +46,7 @@ class TestFrames:
             assert found is not None
             assert f'"text {number}."'.encode() in found
 
-    def test_keeps_few(self) -> None:
+    def test_cache_is_bounded(self) -> None:
         """The cache is bounded in frames and bytes, and a larger frame is sent without it."""
         frames = Frames()
         with patch.object(feeding, "FRAMES_BYTES", 1000):
@@ -62,7 +62,7 @@ class TestFrames:
             assert again[-1] is not found[0]
             assert again[-1] == found[0]
 
-    def test_half_a_character(self) -> None:
+    def test_streamed_lone_surrogate_is_skipped(self) -> None:
         """Streamed text with a lone surrogate is skipped; in a record it is an error."""
         frames = Frames()
         assert frames.of(Streaming(session="s", kind="text", text="\ud83d")) is None
@@ -71,7 +71,7 @@ class TestFrames:
 
 
 class TestInForce:
-    async def test_one_look_in_a_turn(self, tmp_path: Path) -> None:
+    async def test_revocation_takes_effect_in_next_turn(self, tmp_path: Path) -> None:
         """A revoked token is refused from the next turn of the loop."""
         tokens = TokenFile(tmp_path / "tokens.json")
         found = tokens.find(tokens.issue("agent", "bot"))
@@ -91,7 +91,7 @@ class TestInForce:
             assert in_force.identity(found.token) is None
             assert looks == 2
 
-    async def test_others_have_their_own(self, tmp_path: Path) -> None:
+    async def test_tokens_have_separate_states(self, tmp_path: Path) -> None:
         """Each token has its own state."""
         tokens = TokenFile(tmp_path / "tokens.json")
         bot = tokens.find(tokens.issue("agent", "bot"))
@@ -106,7 +106,7 @@ class TestInForce:
 
 class TestAnswersTogether:
     @pytest.mark.slow
-    async def test_many_at_a_time(self, tmp_path: Path) -> None:
+    async def test_simultaneous_calls_get_their_own_answers(self, tmp_path: Path) -> None:
         """Simultaneous calls get their own answers, although these exceed one write."""
         async with served(tmp_path) as server, server.agent_client() as client:
             gate = await client.open("bot")

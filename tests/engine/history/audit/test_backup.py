@@ -18,20 +18,20 @@ from tests.engine.history.support.recording import opening
 pytestmark = pytest.mark.sqlite("backups of a file")
 
 
-def said(text: str) -> MessageAdded:
+def message(text: str) -> MessageAdded:
     return MessageAdded(role="user", text=text)
 
 
 class TestBackup:
-    def test_while_a_writer_goes_on(self, tmp_path: Path) -> None:
+    def test_is_consistent_while_a_writer_writes(self, tmp_path: Path) -> None:
         """A backup has all events up to one moment, and a restored backup continues its chain."""
         wrote, stop = threading.Event(), threading.Event()
         with Journal.open(tmp_path / "a.db") as journal:
-            journal.write("s", opening(), said("first"))
+            journal.write("s", opening(), message("first"))
 
             def write() -> None:
                 while not stop.is_set():
-                    journal.write("s", said("more"))
+                    journal.write("s", message("more"))
                     wrote.set()
 
             writer = threading.Thread(target=write)
@@ -44,13 +44,13 @@ class TestBackup:
                 writer.join()
         assert 3 <= found[0].events <= found[1].events <= found[2].events
         with Journal.open(tmp_path / "b1.db") as restored:
-            restored.write("s", said("after the restore"))
+            restored.write("s", message("after the restore"))
         [check] = verify_journal(tmp_path / "b1.db")
         assert check.fault is None
         assert check.events == found[1].events + 1
         assert check_file(tmp_path / "b1.db").missing == 0
 
-    def test_takes_the_logs_along(self, tmp_path: Path) -> None:
+    def test_includes_freeze_and_passkey_logs(self, tmp_path: Path) -> None:
         """The backup includes the logs of freezes and passkeys, and only its owner can read the files."""
         with Journal.open(tmp_path / "a.db") as journal:
             journal.write("s", opening())
@@ -60,7 +60,7 @@ class TestBackup:
         for name in ("b.db", "b.db.freeze"):
             assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
 
-    def test_writes_over_nothing(self, tmp_path: Path) -> None:
+    def test_overwrites_no_existing_file(self, tmp_path: Path) -> None:
         """A backup overwrites neither an existing target nor an existing log of the target."""
         with Journal.open(tmp_path / "a.db") as journal:
             journal.write("s", opening())
@@ -72,7 +72,7 @@ class TestBackup:
         assert (tmp_path / "b.db").read_text() == "mine"
 
     @pytest.mark.parametrize("log", ["-wal", "-shm", "-journal"])
-    def test_beside_what_another_file_left(self, tmp_path: Path, log: str) -> None:
+    def test_refused_beside_leftover_sqlite_log(self, tmp_path: Path, log: str) -> None:
         """A backup is refused if a leftover SQLite log has the target's name: SQLite would apply it."""
         with Journal.open(tmp_path / "a.db") as journal:
             journal.write("s", opening())
@@ -81,12 +81,12 @@ class TestBackup:
             back_up(tmp_path / "a.db", tmp_path / "b.db")
         assert not (tmp_path / "b.db").exists()
 
-    def test_of_a_broken_chain_is_none(self, tmp_path: Path) -> None:
+    def test_refused_for_a_broken_chain(self, tmp_path: Path) -> None:
         """A journal that was tampered with is not backed up."""
         from tests.engine.history.support.keeping import tamper
 
         with Journal.open(tmp_path / "a.db") as journal:
-            journal.write("s", opening(), said("first"))
+            journal.write("s", opening(), message("first"))
         tamper(tmp_path / "a.db", "UPDATE event SET body = replace(body, 'first', 'other')")
         with pytest.raises(JournalError, match="is not intact"):
             back_up(tmp_path / "a.db", tmp_path / "b.db")

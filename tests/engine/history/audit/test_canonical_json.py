@@ -94,18 +94,18 @@ class TestCanonical:
         assert of_text(f"[0.5,{text}]") == f"[0.5,{text}]"
 
     @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-    def test_no_numbers(self, value: float) -> None:
+    def test_nan_and_infinities_have_a_text(self, value: float) -> None:
         """NaN and infinities, which JSON forbids but a tool's input can have, have a text nonetheless."""
         assert canonical(value) == json.dumps(value) == of_text(json.dumps(value))
 
-    def test_the_quick_way_is_taken(self) -> None:
+    def test_typical_events_take_the_quick_path(self) -> None:
         """The content of a typical event takes the quick path, whatever its ids and texts look like."""
         text = (
             '{"call_id":"call_1e5f:1.0","seconds":0.25,"at":1790000000123,"text":"über 7e3","n":[1,-2.5]}'
         )
         assert common(orjson.loads(text)) == canonical(json.loads(text)).encode()
 
-    def test_not_unicode(self) -> None:
+    def test_lone_surrogate_is_refused(self) -> None:
         """A lone surrogate cannot be encoded, so it cannot be hashed."""
         with pytest.raises(UnicodeEncodeError):
             of_text('"\\ud800"').encode()

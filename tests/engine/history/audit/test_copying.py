@@ -64,7 +64,9 @@ def check_same(one: Location, other: Location) -> None:
 
 
 class TestCopy:
-    def test_there_and_back(self, source: Path, postgresql: PostgresLocation, tmp_path: Path) -> None:
+    def test_copy_and_its_copy_have_all_content(
+        self, source: Path, postgresql: PostgresLocation, tmp_path: Path
+    ) -> None:
         """The copy has all content of the journal, and so has a copy of the copy."""
         copied = copy_journal(source, postgresql)
         assert (copied.sessions, copied.stubs, copied.lines) == (4, 1, {"freeze": 1, "keys": 0})
@@ -74,7 +76,7 @@ class TestCopy:
         check_same(source, back)
 
     @pytest.mark.slow
-    def test_goes_on(self, source: Path, postgresql: PostgresLocation) -> None:
+    def test_copied_session_can_be_resumed(self, source: Path, postgresql: PostgresLocation) -> None:
         """A server resumes a session of the copy and extends its chain."""
         copy_journal(source, postgresql)
         with Journal.open(postgresql) as journal:
@@ -83,7 +85,7 @@ class TestCopy:
         assert check_file(postgresql).missing == 0
 
     @pytest.mark.slow
-    def test_beside_other_sessions(self, source: Path, postgresql: PostgresLocation) -> None:
+    def test_into_a_journal_with_other_sessions(self, source: Path, postgresql: PostgresLocation) -> None:
         """A journal that already has other sessions accepts the copied ones."""
         recorded_at(postgresql, NOW, "other")
         copy_journal(source, postgresql)
@@ -103,7 +105,7 @@ class TestCopy:
             )
         assert copy_journal(postgresql, source.parent / "copy.db").sessions == 4
 
-    def test_a_name_that_a_database_cannot_store(
+    def test_name_with_nul_is_restored_from_events(
         self, postgresql: PostgresLocation, tmp_path: Path
     ) -> None:
         """Names with NUL are restored in the file from the events, and are never reported as a change."""
@@ -119,7 +121,7 @@ class TestCopy:
 
 
 class TestRefused:
-    def test_what_is_there(self, source: Path, postgresql: PostgresLocation) -> None:
+    def test_session_that_already_exists(self, source: Path, postgresql: PostgresLocation) -> None:
         """A target that already has one of the sessions stays unchanged."""
         recorded_at(postgresql, NOW, "docs-writer-77c0")
         with pytest.raises(JournalError, match="has, or had, session 'docs-writer-77c0'"):
@@ -153,7 +155,7 @@ class TestRefused:
             copy_journal(source, postgresql)
 
     @pytest.mark.slow
-    def test_another_log(self, source: Path, postgresql: PostgresLocation) -> None:
+    def test_two_different_key_logs(self, source: Path, postgresql: PostgresLocation) -> None:
         """Two logs are not merged, because that would break the chain of the key log."""
         Journal.open(postgresql).close()
         line_log(postgresql, "freeze").append("{}")
@@ -161,7 +163,7 @@ class TestRefused:
             copy_journal(source, postgresql)
 
     @pytest.mark.slow
-    def test_while_it_is_written(self, source: Path, postgresql: PostgresLocation) -> None:
+    def test_source_that_is_being_written(self, source: Path, postgresql: PostgresLocation) -> None:
         """A source that is being written is refused, because it and the copy would diverge."""
         with Journal.open(source), pytest.raises(JournalError, match="is in use by"):
             copy_journal(source, postgresql)
@@ -170,14 +172,14 @@ class TestRefused:
         with Journal.open(postgresql), pytest.raises(JournalError, match="is being written by a server"):
             copy_journal(postgresql, other)
 
-    def test_into_itself(self, source: Path) -> None:
+    def test_journal_into_itself(self, source: Path) -> None:
         """A journal cannot be copied into itself, however its path is written."""
         with pytest.raises(JournalError, match="into itself"):
             copy_journal(source, source.parent / "." / ".." / source.parent.name / source.name)
 
 
 class TestCommand:
-    def test_says_what_it_did(
+    def test_reports_number_of_items_and_target(
         self, source: Path, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """The command reports the number of copied items and the target."""

@@ -102,7 +102,7 @@ def changed(lines: Sequence[str], seq: int, change: Callable[[dict[str, object]]
 class TestRoundTrip:
     @pytest.mark.parametrize("mask", [MASK, None])
     @pytest.mark.sqlite("the bytes of its file")
-    def test_byte_for_byte(self, database: Path, tmp_path: Path, mask: object) -> None:
+    def test_reexport_is_byte_identical(self, database: Path, tmp_path: Path, mask: object) -> None:
         """A session that is exported, checked, imported and exported again gives the same file."""
         before = exported(database, mask=mask)  # pyright: ignore[reportArgumentType]
         database.unlink()
@@ -165,7 +165,7 @@ class TestRoundTrip:
 
         law()
 
-    def test_a_masked_import_hides_no_more_and_no_less(self, database: Path, tmp_path: Path) -> None:
+    def test_masked_import_exports_the_same_masks(self, database: Path, tmp_path: Path) -> None:
         """A masked session has the same masks when it is exported from the journal that imported it."""
         target = tmp_path / "target.db"
         import_session(read(tmp_path, exported(database)), target, target.with_suffix(".pem"))
@@ -173,13 +173,13 @@ class TestRoundTrip:
 
 
 class TestMasks:
-    def test_only_what_is_secret(self, lines: list[str]) -> None:
+    def test_only_secret_content_is_masked(self, lines: list[str]) -> None:
         """Masked events have a content hash instead of a salt; the other events can be checked fully."""
         assert SECRET not in "".join(lines)
         for seq, line in enumerate(map(json.loads, lines[1:]), 1):
             assert ("salt" in line, "content" in line) == (seq not in MASKED, seq in MASKED)
 
-    def test_masked_text_is_only_bound(self, lines: list[str], tmp_path: Path) -> None:
+    def test_changed_masked_content_is_no_fault(self, lines: list[str], tmp_path: Path) -> None:
         """Changed text of masked content is no fault: the event counts as masked, not as verified."""
 
         def other(line: dict[str, object]) -> None:
@@ -203,7 +203,7 @@ class TestMasks:
             (7, {"approved": False}),
         ],
     )
-    def test_changed_body(
+    def test_changed_body_is_detected(
         self, lines: list[str], tmp_path: Path, seq: int, body: dict[str, object]
     ) -> None:
         """Facts of all events, and content of events without masks, are covered by the hash."""
@@ -225,7 +225,7 @@ class TestMasks:
             {"content": None, "salt": None},
         ],
     )
-    def test_changed_line(
+    def test_changed_envelope_is_detected(
         self, lines: list[str], tmp_path: Path, seq: int, change: dict[str, object]
     ) -> None:
         """An event's time, session and hashes are covered by the hash as well."""
@@ -233,13 +233,13 @@ class TestMasks:
         assert fault is not None
         assert (fault.seq, fault.kind) == (seq, "changed")
 
-    def test_a_line_that_follows_another(self, lines: list[str], tmp_path: Path) -> None:
+    def test_changed_previous_hash_is_reported(self, lines: list[str], tmp_path: Path) -> None:
         """A changed hash of the previous line is reported."""
         fault = read(tmp_path, changed(lines, 5, lambda line: line.update(prev="1" * 64))).check.fault
         assert fault is not None
         assert (fault.seq, fault.message) == (5, "line 6 does not follow the line before it")
 
-    def test_what_a_newer_version_wrote(self, tmp_path: Path) -> None:
+    def test_unknown_content_of_a_newer_version_is_masked(self, tmp_path: Path) -> None:
         """Unknown facts stay and can be checked; unknown content may be secret, so it is masked."""
         text = json.dumps(
             {"type": "session.status", "status": "idle", "weight": 7, "output": {"pin": "0000-1111"}}
@@ -271,7 +271,7 @@ class TestFaults:
             ([1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10], 11, "changed", "event 11 (session.status) was changed"),
         ],
     )
-    def test_lines(
+    def test_removed_inserted_and_moved_lines(
         self, lines: list[str], tmp_path: Path, order: list[int], seq: int, kind: str, message: str
     ) -> None:
         """Removed, inserted and moved lines are reported with the number of the event."""
@@ -292,7 +292,7 @@ class TestFaults:
             ({"session": "s2"}, 1, "event 1 (session.opened) was changed"),
         ],
     )
-    def test_heading(
+    def test_heading_that_does_not_match(
         self, lines: list[str], tmp_path: Path, change: dict[str, object], seq: int, message: str
     ) -> None:
         """A heading that does not match the lines after it is reported."""
@@ -320,7 +320,7 @@ class TestFaults:
             (b"\x00" * 100, r":1: expected the heading"),
         ],
     )
-    def test_no_export(self, tmp_path: Path, content: bytes, message: str) -> None:
+    def test_file_of_another_kind(self, tmp_path: Path, content: bytes, message: str) -> None:
         """A file of another kind gives an error with its name and the way to make an export."""
         file = tmp_path / "file.jsonl"
         file.write_bytes(content)
@@ -328,7 +328,7 @@ class TestFaults:
             read_export(file)
         assert "file.jsonl" in str(caught.value)
 
-    def test_not_readable(self, tmp_path: Path) -> None:
+    def test_missing_file_or_directory(self, tmp_path: Path) -> None:
         """The error for a missing file or a directory has the system's reason."""
         with pytest.raises(ExportError, match="No such file"):
             read_export(tmp_path / "none.jsonl")
@@ -379,7 +379,7 @@ class TestCsv:
         assert found[9]["outcome"] == "done"
         assert [row["hash"] for row in found] == [json.loads(x)["hash"] for x in exported(database)[1:]]
 
-    def test_who_edited_a_call(self, tmp_path: Path) -> None:
+    def test_edited_call_has_editor_and_original_input(self, tmp_path: Path) -> None:
         """G-75: the row of an edited call has the editor and the original input, both masked."""
         database = tmp_path / "journal.db"
         wanted: dict[str, JsonValue] = {"env": "prod", "password": SECRET}
@@ -416,7 +416,7 @@ class TestCsv:
         assert SECRET not in str(rows)
         assert SECRET in str(table(database, masked=False)[3])
 
-    def test_masked_unless_asked(self, database: Path) -> None:
+    def test_masked_unless_requested(self, database: Path) -> None:
         """The table has secrets only if they were requested."""
         assert SECRET not in str(table(database))
         assert str(table(database, masked=False)).count(SECRET) == 2
@@ -459,7 +459,7 @@ class TestCsv:
 
     @settings(max_examples=examples(50), deadline=None)
     @given(text=st.text(alphabet=st.sampled_from("a,;\"'\n\r\t \u2028\x00é"), min_size=1))
-    def test_any_text(self, text: str) -> None:
+    def test_commas_quotes_and_newlines_survive(self, text: str) -> None:
         """A CSV reader returns commas, quotes and newlines unchanged."""
         body = MessageAdded(role="user", text=text).model_dump_json()
         event = LinkedEvent(ChainPosition("s", 1, 0), "message", body, bytes(16), None, bytes(32))
@@ -497,7 +497,7 @@ class TestMessages:
             await hub.close()
 
     @pytest.mark.parametrize("compact", [False, True])
-    async def test_what_the_model_was_sent(self, tmp_path: Path, compact: bool) -> None:
+    async def test_conversation_equals_last_model_request(self, tmp_path: Path, compact: bool) -> None:
         """The conversation, but for instructions and the last answer, equals the model's last request."""
         model, log = await self.talk(tmp_path, compact=compact)
         request = model.requests[-1]
@@ -507,7 +507,7 @@ class TestMessages:
         assert log[-1] == {"role": "assistant", "content": "again"}
         assert ("<summary>" in json.dumps(log)) == compact
 
-    def test_masked(self, database: Path) -> None:
+    def test_conversation_of_masked_events_has_no_secrets(self, database: Path) -> None:
         """The conversation of masked events has no secrets."""
         events = list(open_reader(database).events("s1"))
         assert SECRET in json.dumps(message_log(events))
@@ -549,7 +549,7 @@ class TestChangedByPeople:
             await hub.close()
         return database
 
-    async def test_all_of_it_masked(self, tmp_path: Path) -> None:
+    async def test_every_change_is_shown_without_secrets(self, tmp_path: Path) -> None:
         """Record, table and conversation have every edit, grant, switch and name, but no secret."""
         database = await self.session(tmp_path)
         lines = list(as_jsonl("robin-1", linked_events(database, "robin-1"), MASK))

@@ -55,7 +55,7 @@ def by_definition(text: str) -> bytes:
 
 class TestLink:
     @given(BODIES, st.booleans())
-    def test_is_what_is_defined(self, body: dict[str, object], escaped: bool) -> None:
+    def test_hash_is_of_canonical_envelope(self, body: dict[str, object], escaped: bool) -> None:
         """An event's hash is the hash of its canonical envelope, whatever its body holds."""
         text = json.dumps(body, ensure_ascii=escaped)
         assert event_hash_of_body(PLACE, text, SALT, PREV) == by_definition(text)
@@ -76,20 +76,20 @@ class TestLink:
             "0.05",
         ],
     )
-    def test_numbers_as_texts_have_them(self, number: str) -> None:
+    def test_numbers_are_hashed_as_canonical_text(self, number: str) -> None:
         """A number is hashed as its canonical text, whatever its form in the body."""
         text = f'{{"cost":{number},"input":{{"n":[{number}]}}}}'
         assert event_hash_of_body(PLACE, text, SALT, PREV) == by_definition(text)
 
     @pytest.mark.parametrize("escaped", [True, False])
-    def test_the_order_of_names(self, escaped: bool) -> None:
+    def test_names_are_ordered_by_utf16_code_units(self, escaped: bool) -> None:
         """Names are ordered by their UTF-16 code units, not by their UTF-8 bytes."""
         names = ["\U0001f680", "\ue000", "a"]
         for body in ({"input": dict.fromkeys(names, 1)}, dict.fromkeys(names, 1)):
             text = json.dumps(body, ensure_ascii=escaped)
             assert event_hash_of_body(PLACE, text, SALT, PREV) == by_definition(text)
 
-    def test_in_two_steps(self) -> None:
+    def test_content_hash_suffices_for_event_hash(self) -> None:
         """The hash of the content is sufficient to compute the hash of the event."""
         text = '{"input":{"command":"ls"},"tool":"bash"}'
         content = content_hash(text, SALT)
@@ -97,7 +97,7 @@ class TestLink:
 
 
 class TestSalts:
-    def test_each_is_its_own(self) -> None:
+    def test_salts_drawn_together_are_all_different(self) -> None:
         """Salts that are drawn together have the full length and are all different."""
         salts = new_salts(50)
         assert [len(salt) for salt in salts] == [SALT_BYTES] * 50

@@ -92,7 +92,7 @@ def flipped(text: str) -> str:
 
 
 class TestProofs:
-    def test_hold_in_a_journal_that_is_as_it_was(self, recorded: Path) -> None:
+    def test_valid_in_an_unchanged_journal(self, recorded: Path) -> None:
         """Both proofs are checked against the log of keys (G-107)."""
         found = check(recorded)
         assert (found.proofs, found.unproved, found.fault) == (2, (), None)
@@ -108,7 +108,7 @@ class TestProofs:
             ("enrolment", lambda _: "0" * 64, "the log of keys has no such enrolment"),
         ],
     )
-    def test_a_changed_one_is_named_though_the_chain_was_written_anew(
+    def test_changed_proof_is_named_even_with_a_forged_chain(
         self,
         recorded: Path,
         kind: str,
@@ -138,7 +138,7 @@ class TestProofs:
             ({"proof": None}, "ada approved without the passkey that its rule asks for"),
         ],
     )
-    def test_a_decision_that_was_made_another_is_named(
+    def test_changed_decision_or_removed_proof_is_reported(
         self, recorded: Path, change: dict[str, Any], message: str
     ) -> None:
         """A changed operator or digest, or a removed proof, is reported."""
@@ -165,7 +165,7 @@ class TestProofs:
             ("call.decided", {"input": {"env": "dev"}}, "ran with another input than was approved"),
         ],
     )
-    def test_what_was_approved_is_what_the_record_has_and_what_ran(
+    def test_proof_must_match_requested_and_executed_call(
         self, recorded: Path, kind: str, change: dict[str, Any], message: str
     ) -> None:
         """A valid proof must match the call of its request and the call that ran (G-107)."""
@@ -174,7 +174,7 @@ class TestProofs:
         assert found.fault is None
         assert any(message in each.message for each in found.unproved)
 
-    def test_a_call_without_its_approval_is_named(self, recorded: Path) -> None:
+    def test_call_with_blanked_approval_is_reported(self, recorded: Path) -> None:
         """A call whose approval events were blanked, with their numbers kept, is reported."""
 
         def change(kind: str, body: dict[str, Any]) -> None:
@@ -186,7 +186,7 @@ class TestProofs:
         [fault] = check(recorded).unproved
         assert "(call.decided): deploy was allowed, and nobody approved it" in fault.message
 
-    def test_a_proof_of_one_person_is_none_of_another(self, recorded: Path) -> None:
+    def test_proof_copied_to_another_operator_is_invalid(self, recorded: Path) -> None:
         """A proof that is copied into another operator's approval is invalid there."""
         proofs: list[Any] = []
 
@@ -200,7 +200,7 @@ class TestProofs:
         assert "does not prove this approval" in check(recorded).unproved[0].message
 
     @pytest.mark.sqlite("the file of a log")
-    def test_a_key_that_the_log_does_not_have_proves_nothing(self, recorded: Path) -> None:
+    def test_removed_key_log_invalidates_proofs(self, recorded: Path) -> None:
         """A removed key log is detected: its proofs no longer verify."""
         KeyLog(recorded).lines.path.unlink()
         found = check(recorded)
@@ -261,7 +261,7 @@ class TestMasked:
             salt=body["digest_salt"],
         )
 
-    def test_a_right_guess_looks_like_a_wrong_one(self, pin: tuple[Path, str]) -> None:
+    def test_correct_guess_without_salt_cannot_be_confirmed(self, pin: tuple[Path, str]) -> None:
         """Without the salt, even the right secret does not reproduce the digest."""
         path, session = pin
         masked = self.requested(path, session, Redaction())
@@ -269,14 +269,14 @@ class TestMasked:
         assert "4711" not in str(masked["input"])
         assert self.made_again(session, masked, "4711") != masked["digest"]
 
-    def test_whoever_has_all_of_it_makes_it_again(self, pin: tuple[Path, str]) -> None:
+    def test_unmasked_export_suffices_to_compute_the_digest(self, pin: tuple[Path, str]) -> None:
         """An unmasked export has the salt, so the digest can be computed from the input."""
         path, session = pin
         whole = self.requested(path, session, None)
         assert self.made_again(session, whole, "4711") == whole["digest"]
         assert self.made_again(session, whole, "4712") != whole["digest"]
 
-    def test_chain_and_journal_stay_whole(self, pin: tuple[Path, str], tmp_path: Path) -> None:
+    def test_masked_file_and_journal_verify(self, pin: tuple[Path, str], tmp_path: Path) -> None:
         """The masked file and the journal both verify."""
         path, session = pin
         file = tmp_path / "s.jsonl"

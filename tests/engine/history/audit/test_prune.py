@@ -90,7 +90,7 @@ def ids(path: Path) -> set[str]:
 
 class TestNames:
     @pytest.mark.sqlite("a database")
-    def test_with_a_character_that_is_not_stored(self, postgresql: PostgresLocation, key: Path) -> None:
+    def test_agent_name_with_nul_can_be_pruned(self, postgresql: PostgresLocation, key: Path) -> None:
         """A session whose agent's name has NUL, unlike its line in the list, can be pruned."""
         recorded_at(postgresql, NOW - 10 * DAY, "old", opening(agent="a\0b"))
         found = prune(
@@ -102,7 +102,7 @@ class TestNames:
 
 @pytest.mark.sqlite("positions are in files")
 class TestUnsent:
-    def test_stays(self, database: Path, key: Path) -> None:
+    def test_session_is_kept_until_sent(self, database: Path, key: Path) -> None:
         """A session that a stream has yet to send is kept and named; after sending it is pruned."""
         sent = stream(database, "a")
         drained(stream(database, "b"))
@@ -115,19 +115,19 @@ class TestUnsent:
         drained(sent)
         assert [each.session for each in pruned(database, key).pruned] == ["old"]
 
-    def test_of_a_stream_that_began_later(self, database: Path, key: Path) -> None:
+    def test_later_stream_keeps_no_older_session(self, database: Path, key: Path) -> None:
         """A stream that began later does not hold back older sessions."""
         stream(database, begin="now")
         assert [each.session for each in pruned(database, key).pruned] == ["old"]
 
-    def test_goes_where_that_is_said(self, database: Path, key: Path) -> None:
+    def test_override_prunes_unsent_session(self, database: Path, key: Path) -> None:
         """With the override the session is pruned, and the stream continues after it."""
         sent = stream(database)
         found = pruned(database, key, even_unsent=True)
         assert ([each.session for each in found.pruned], found.unsent) == (["old"], {})
         assert {each.event.place.session for each in drained(sent)} == {"late", "new"}
 
-    def test_by_a_position_that_cannot_be_read(self, database: Path, key: Path) -> None:
+    def test_damaged_position_counts_as_nothing_sent(self, database: Path, key: Path) -> None:
         """A damaged position counts as if nothing had been sent."""
         drained(stream(database))
         database.with_name(f"{database.name}.stream-s").write_text("{")
@@ -135,7 +135,7 @@ class TestUnsent:
 
 
 class TestAge:
-    def test_the_boundary(self, database: Path, key: Path) -> None:
+    def test_session_exactly_at_the_boundary_stays(self, database: Path, key: Path) -> None:
         """A session last changed exactly at the boundary stays; one a millisecond older is pruned."""
         moment = NOW - DAY
         pruned(database, key, before=moment)
@@ -143,21 +143,21 @@ class TestAge:
         pruned(database, key, before=moment.replace(microsecond=1000))
         assert ids(database) == {"new"}
 
-    def test_what_counts_is_the_last_event(self, database: Path, key: Path) -> None:
+    def test_last_event_determines_the_age(self, database: Path, key: Path) -> None:
         """An old session with a recent event does not count as old."""
         recorded_at(database, NOW, "old", SessionStatus(status="done"))
         assert pruned(database, key) == Pruning((), ())
         assert ids(database) == {"old", "late", "new"}
 
     @pytest.mark.sqlite("what is in its files")
-    def test_nothing_old(self, database: Path, key: Path) -> None:
+    def test_without_old_sessions_nothing_changes(self, database: Path, key: Path) -> None:
         """If no session is old, nothing changes and no key is made."""
         before = contents(database), database.read_bytes()
         assert pruned(database, key, before=NOW - 20 * DAY) == Pruning((), ())
         assert (contents(database), database.read_bytes()) == before
         assert not key.exists()
 
-    def test_a_line_that_lies(self, database: Path, key: Path) -> None:
+    def test_session_with_changed_line_is_not_removed(self, database: Path, key: Path) -> None:
         """A session whose line was changed is neither removed nor given a signed stub."""
         long_ago = to_ms(NOW - 100 * DAY)
         tamper(database, f"UPDATE session SET updated = {long_ago} WHERE id = 'new'")
@@ -182,7 +182,7 @@ class TestDryRun:
         assert pruned(database, key).pruned == done.pruned
 
     @pytest.mark.sqlite("what is in its files")
-    def test_leaves_what_is_in_the_log(self, database: Path, key: Path) -> None:
+    def test_leaves_events_in_write_ahead_log(self, database: Path, key: Path) -> None:
         """A dry run sees events in another process's write-ahead log and leaves them there."""
         with Journal.open(database, clock=lambda: NOW) as journal:
             journal.write("new", SessionStatus(status="running"))
@@ -191,7 +191,7 @@ class TestDryRun:
             assert list(files(database))[:2] == before
 
     @pytest.mark.sqlite("a file of an earlier release")
-    def test_leaves_an_older_journal_as_it_is(self, tmp_path: Path, key: Path) -> None:
+    def test_pre_release_journal_is_refused_unchanged(self, tmp_path: Path, key: Path) -> None:
         """A journal from before the first release is refused and stays unchanged byte for byte."""
         path = tmp_path / "older.db"
         with closing(raw_database(path)) as connection:
@@ -207,7 +207,7 @@ class TestDryRun:
 
 class TestGone:
     @pytest.mark.sqlite("what is in its files")
-    def test_for_good(self, database: Path, key: Path) -> None:
+    def test_files_keep_no_byte_of_content(self, database: Path, key: Path) -> None:
         """The journal's files, which shrink, have no byte of a pruned session's content left."""
         assert any(SECRET.encode() in data for data in files(database))
         size = database.stat().st_size
@@ -216,7 +216,7 @@ class TestGone:
         assert not any(b"word word" in data for data in files(database))
         assert database.stat().st_size < size - 100_000
 
-    def test_everywhere(self, database: Path, key: Path) -> None:
+    def test_events_line_and_decisions_are_removed(self, database: Path, key: Path) -> None:
         """A pruned session's events, line and decisions are removed; other sessions are unchanged."""
         before = contents(database)
         assert rows(database, "SELECT DISTINCT session FROM decision") == [("old",)]
@@ -229,7 +229,7 @@ class TestGone:
 
     @pytest.mark.slow
     @pytest.mark.sqlite("what is in its files")
-    def test_from_the_log(self, database: Path, key: Path) -> None:
+    def test_write_ahead_log_is_cleared_as_well(self, database: Path, key: Path) -> None:
         """Events that exist only in the write-ahead log are removed as well."""
         died = """
 import os, sys
@@ -249,7 +249,7 @@ os._exit(0)
         assert not any(b"only-in-the-log" in data for data in files(database))
 
     @pytest.mark.sqlite("what is in its files")
-    def test_beside_a_reader(self, database: Path, key: Path) -> None:
+    def test_idle_connection_does_not_delay_removal(self, database: Path, key: Path) -> None:
         """An open connection without an active read does not delay the removal."""
         with closing(raw_database(database)) as reader:
             reader.execute("SELECT count(*) FROM event").fetchall()
@@ -258,7 +258,7 @@ os._exit(0)
 
     @pytest.mark.slow
     @pytest.mark.sqlite("what is in its files")
-    def test_beside_one_that_still_reads(self, database: Path, key: Path) -> None:
+    def test_active_reader_delays_removal(self, database: Path, key: Path) -> None:
         """An active reader delays the removal, which is reported and completed after the read ends."""
         with closing(sqlite3.connect(database, isolation_level=None)) as reader:
             reader.execute("BEGIN")
@@ -270,7 +270,7 @@ os._exit(0)
 
     @pytest.mark.slow
     @pytest.mark.sqlite("what is in its files")
-    def test_without_room_to_shrink(self, database: Path, key: Path) -> None:
+    def test_content_is_overwritten_if_file_cannot_shrink(self, database: Path, key: Path) -> None:
         """If the file cannot be shrunk, removed content is overwritten nonetheless."""
         recorded_at(database, NOW, "large", opening(), *[LARGE] * 8)
         size = database.stat().st_size
@@ -294,7 +294,7 @@ os._exit(0)
         assert not any(SECRET.encode() in data for data in files(database))
         assert verdicts(database)["large"].fault is None
 
-    def test_others_still_verify(self, database: Path, key: Path) -> None:
+    def test_other_sessions_stay_intact(self, database: Path, key: Path) -> None:
         """The other sessions are intact, no event is missing, and the journal can be continued."""
         pruned(database, key)
         with Journal.open(database) as journal:
@@ -302,7 +302,7 @@ os._exit(0)
         assert {s: c.fault for s, c in verdicts(database).items()} == {"late": None, "new": None}
         assert check_file(database).missing == 0
 
-    def test_the_id_of_one_that_is_gone(self, database: Path, key: Path) -> None:
+    def test_session_reusing_a_pruned_id_is_kept(self, database: Path, key: Path) -> None:
         """A session with the id of a pruned one is kept, and so is the stub."""
         pruned(database, key)
         recorded_at(database, NOW - 9 * DAY, "old", opening())
@@ -313,7 +313,7 @@ os._exit(0)
         assert contents(database) == before
 
     @pytest.mark.sqlite("a file of an earlier release")
-    def test_an_earlier_release(self, tmp_path: Path, key: Path) -> None:
+    def test_sessions_of_an_earlier_release_are_pruned(self, tmp_path: Path, key: Path) -> None:
         """Sessions of an earlier release are pruned like those of this one."""
         path = tmp_path / "earlier.db"
         with closing(raw_database(path)) as connection:
@@ -324,7 +324,7 @@ os._exit(0)
 
 
 class TestStub:
-    def test_says_what_there_was(self, database: Path, key: Path) -> None:
+    def test_has_length_times_hash_and_pruner(self, database: Path, key: Path) -> None:
         """It has the session's length, times and last hash, and who pruned it when; it verifies."""
         head = verdicts(database)["old"].head
         (stub,) = pruned(database, key).pruned
@@ -343,7 +343,9 @@ class TestStub:
     @pytest.mark.parametrize(
         "value", ["'other'", "x'00'", "1", "1.5", "9223372036854775807", "x''", "''"]
     )
-    def test_changed(self, database: Path, key: Path, column: int, value: str) -> None:
+    def test_changed_column_fails_verification(
+        self, database: Path, key: Path, column: int, value: str
+    ) -> None:
         """A change to any of its columns makes verification fail."""
         names = (
             "session",
@@ -364,7 +366,9 @@ class TestStub:
 
     @pytest.mark.parametrize("column", ["opened", "updated", "at"])
     @pytest.mark.parametrize("ms", [2**62, -(2**62)])
-    def test_no_time(self, database: Path, key: Path, column: str, ms: int) -> None:
+    def test_time_beyond_the_calendar_is_invalid(
+        self, database: Path, key: Path, column: str, ms: int
+    ) -> None:
         """A signed stub with a time beyond the calendar is invalid, but can be listed."""
         pruned(database, key)
         (found,) = stubs(database)
@@ -377,7 +381,7 @@ class TestStub:
             connection.commit()
         assert [found.good for found in stubs(database)] == [False]
 
-    def test_by_one(self, database: Path, key: Path) -> None:
+    def test_number_changed_by_one_fails_verification(self, database: Path, key: Path) -> None:
         """A number that is changed by one makes verification fail."""
         pruned(database, key)
         for column in ("opened", "updated", "events", "at"):
@@ -387,7 +391,7 @@ class TestStub:
                 tamper(database, f'UPDATE pruned SET "{column}" = "{column}" - {by}')
         assert [found.good for found in stubs(database)] == [True]
 
-    def test_lent(self, database: Path, key: Path) -> None:
+    def test_signature_is_not_valid_for_another_stub(self, database: Path, key: Path) -> None:
         """A stub's signature is not valid for another stub."""
         pruned(database, key, before=NOW)
         first, second = (stub.stub.session for stub in stubs(database))
@@ -400,14 +404,14 @@ class TestStub:
         assert {first, second} == {"old", "late"}
         assert [found.good for found in stubs(database)] == [False, False]
 
-    def test_removed(self, database: Path, key: Path) -> None:
+    def test_removed_stub_counts_as_missing_events(self, database: Path, key: Path) -> None:
         """Without its stub a pruned session counts as missing events."""
         pruned(database, key)
         assert check_file(database).missing == 0
         tamper(database, "DELETE FROM pruned")
         assert check_file(database).missing == len(BODIES) + 1
 
-    def test_by_another_key(self, database: Path, key: Path, tmp_path: Path) -> None:
+    def test_key_of_another_signer_is_shown(self, database: Path, key: Path, tmp_path: Path) -> None:
         """A stub that was signed with another key shows that key's fingerprint."""
         other = tmp_path / "other.pem"
         pruned(database, other)
@@ -421,7 +425,7 @@ class TestStub:
         assert len(fingerprint(known)) == 16
 
     @pytest.mark.parametrize("damage", ["deleted", "changed", "added"])
-    def test_a_broken_chain_is_evidence(self, database: Path, key: Path, damage: str) -> None:
+    def test_tampered_session_is_kept(self, database: Path, key: Path, damage: str) -> None:
         """A session that was tampered with is kept at any age; intact sessions of that age are pruned."""
         recorded_at(database, NOW - 8 * DAY, "older", opening(), SessionStatus(status="done"))
         tamper(
@@ -452,7 +456,7 @@ class TestKey:
         assert len({found.key for found in stubs(database)}) == 1
 
     @pytest.mark.parametrize("kind", ["text", "empty", "curve", "public", "locked"])
-    def test_no_key(self, database: Path, key: Path, kind: str) -> None:
+    def test_invalid_key_file_prunes_nothing(self, database: Path, key: Path, kind: str) -> None:
         """A file that is not such a key gives an error with the remedy, and nothing is pruned."""
         private = ed25519.Ed25519PrivateKey.generate()
         pem, pkcs8 = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
@@ -479,7 +483,7 @@ class TestKey:
             pruned(database, key)
         assert contents(database) == before
 
-    def test_a_directory(self, database: Path, key: Path) -> None:
+    def test_unreadable_key_path_gives_the_reason(self, database: Path, key: Path) -> None:
         """A key path that cannot be read as a file gives an error with the system's reason."""
         key.mkdir(parents=True)
         before = contents(database)
@@ -487,7 +491,7 @@ class TestKey:
             pruned(database, key)
         assert contents(database) == before
 
-    def test_half_a_key(
+    def test_partial_key_is_replaced_at_next_attempt(
         self, database: Path, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A partially written key is removed, and the next attempt makes a new one."""
@@ -503,7 +507,7 @@ class TestKey:
         assert ids(database) == {"old", "late", "new"}
         assert [stub.session for stub in pruned(database, key).pruned] == ["old"]
 
-    def test_nowhere_to_put_it(self, database: Path, tmp_path: Path) -> None:
+    def test_without_place_for_a_key_nothing_is_pruned(self, database: Path, tmp_path: Path) -> None:
         """Without a place for a new key nothing is pruned."""
         (tmp_path / "file").write_text("")
         before = contents(database)
@@ -523,7 +527,7 @@ class TestRefused:
             assert contents(database) == before
         assert not key.exists()
 
-    def test_no_journal(self, tmp_path: Path, key: Path) -> None:
+    def test_missing_journal_is_not_created(self, tmp_path: Path, key: Path) -> None:
         """A missing journal is not created."""
         for dry in (True, False):
             with pytest.raises(JournalError, match="There is no journal"):

@@ -22,7 +22,9 @@ class TestTwoProcesses:
         Signer.open(tmp_path / "first.pem")
         return (tmp_path / "first.pem").read_bytes()
 
-    def overtaken(self, monkeypatch: pytest.MonkeyPatch, path: Path, write: Write, text: bytes) -> None:
+    def write_before_key_is_made(
+        self, monkeypatch: pytest.MonkeyPatch, path: Path, write: Write, text: bytes
+    ) -> None:
         """Let the other process write after this one found no key and before it makes one."""
         make = os.open
 
@@ -33,16 +35,16 @@ class TestTwoProcesses:
 
         monkeypatch.setattr(os, "open", late)
 
-    def test_the_slower_takes_the_key_of_the_faster(
+    def test_both_processes_use_one_key(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes
     ) -> None:
         """Both processes sign with the same key, so each can verify the other's signatures."""
         path = tmp_path / "key.pem"
-        self.overtaken(monkeypatch, path, path.write_bytes, first)
+        self.write_before_key_is_made(monkeypatch, path, path.write_bytes, first)
         assert Signer.open(path).public == Signer.open(tmp_path / "first.pem").public
         assert path.read_bytes() == first
 
-    def test_half_a_key_is_waited_for(
+    def test_incomplete_key_file_is_awaited(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes
     ) -> None:
         """A key file that is still incomplete is read once its writer has finished."""
@@ -52,16 +54,16 @@ class TestTwoProcesses:
             path.write_bytes(text[:20])
             threading.Timer(0.1, path.write_bytes, [text]).start()
 
-        self.overtaken(monkeypatch, path, write, first)
+        self.write_before_key_is_made(monkeypatch, path, write, first)
         assert Signer.open(path).public == Signer.open(tmp_path / "first.pem").public
 
-    def test_a_file_that_stays_half_a_key_is_refused(
+    def test_permanently_incomplete_key_file_is_refused(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, first: bytes
     ) -> None:
         """The file stays unchanged, and the error names it."""
         path = tmp_path / "key.pem"
         monkeypatch.setattr("interlock.engine.history.audit.signing.WRITTEN_WITHIN", 0.05)
-        self.overtaken(monkeypatch, path, path.write_bytes, first[:20])
+        self.write_before_key_is_made(monkeypatch, path, path.write_bytes, first[:20])
         with pytest.raises(JournalError, match=r"key\.pem"):
             Signer.open(path)
         assert path.read_bytes() == first[:20]

@@ -67,14 +67,14 @@ def write_two(path: Path) -> None:
 
 
 class TestEvents:
-    def test_all_of_them_with_their_chains(self, journal: Path) -> None:
+    def test_pages_have_each_event_once(self, journal: Path) -> None:
         """Pages over all sessions have each event once, and their lines pass the check."""
         events = drained(stream(journal))
         assert [each.cursor for each in events] == list(range(1, 21))
         found = check_stream([("s", lines(events))])
         assert (found.lines, found.sessions, found.faults, found.begins) == (20, 2, (), {})
 
-    def test_goes_on_where_it_was(self, journal: Path) -> None:
+    def test_another_process_continues_after_last_noted_event(self, journal: Path) -> None:
         """Another process starts after the last event that was noted, linked to the event before."""
         first = stream(journal)
         page = first.events(4)
@@ -84,7 +84,7 @@ class TestEvents:
         assert events[0].after == 2
         assert events[0].prev == page[1].event.hash
 
-    def test_what_was_not_noted_comes_again(self, journal: Path) -> None:
+    def test_event_not_noted_is_returned_again(self, journal: Path) -> None:
         """An event that was read but not noted is returned again, as the same line."""
         found = stream(journal)
         assert lines(found.events(3)) == lines(found.events(3))
@@ -100,7 +100,7 @@ class TestEvents:
         assert found.backlog().oldest is not None
         assert [each.event.place.session for each in drained(found)] == ["s3"]
 
-    def test_begins_now(self, journal: Path) -> None:
+    def test_stream_from_now_has_only_later_events(self, journal: Path) -> None:
         """A stream that begins now has only later events, even after a restart before the first one."""
         assert drained(stream(journal, begin="now")) == []
         recorded_at(journal, NOW, "s3", opening(), MessageAdded(role="user", text="go"))
@@ -115,7 +115,7 @@ class TestEvents:
 
 
 class TestOtherJournal:
-    def test_one_that_was_restored(self, journal: Path) -> None:
+    def test_restored_copy_is_sent_again(self, journal: Path) -> None:
         """A restored older copy is sent again, and so are the events recorded after it."""
         backup = journal.with_name("backup.db")
         shutil.copy(journal, backup)
@@ -127,7 +127,7 @@ class TestOtherJournal:
         recorded_at(journal, NOW, "s4")
         assert {each.event.place.session for each in drained(found)} == {"s4"}
 
-    def test_a_new_one(self, journal: Path) -> None:
+    def test_new_journal_is_sent_from_its_first_event(self, journal: Path) -> None:
         """A new journal under the name of an earlier one is sent from its first event."""
         drained(stream(journal))
         for each in journal.parent.glob("j.db*"):
@@ -137,7 +137,7 @@ class TestOtherJournal:
         assert [each.cursor for each in drained(stream(journal))] == list(range(1, 11))
 
     @pytest.mark.slow
-    def test_one_that_went_on_otherwise(self, journal: Path) -> None:
+    def test_different_last_event_sends_everything_again(self, journal: Path) -> None:
         """If the last sent event differs from the journal's, everything is sent again."""
         backup = journal.with_name("backup.db")
         shutil.copy(journal, backup)
@@ -149,7 +149,7 @@ class TestOtherJournal:
         assert [each.cursor for each in drained(stream(journal))] == list(range(1, 41))
 
     @pytest.mark.slow
-    def test_a_damaged_position(self, journal: Path) -> None:
+    def test_damaged_position_sends_everything_again(self, journal: Path) -> None:
         """With an unreadable position everything is sent again."""
         drained(stream(journal))
         journal.with_name("j.db.stream-s").write_text("{")
@@ -157,7 +157,7 @@ class TestOtherJournal:
 
 
 class TestLines:
-    def test_masked_as_an_export(self, journal: Path) -> None:
+    def test_secrets_are_masked_unless_requested(self, journal: Path) -> None:
         """Secrets are masked unless requested, and the chain can still be checked."""
         events = drained(stream(journal))
         shown = b"".join(lines(events, LineFormat("events", MASK)))
@@ -166,7 +166,7 @@ class TestLines:
         assert (found.faults, found.masked) == ((), 2 * len(MASKED))
         assert SECRET.encode() in b"".join(lines(events))
 
-    def test_ocsf(self, journal: Path) -> None:
+    def test_ocsf_has_each_event_as_an_activity(self, journal: Path) -> None:
         """Each event is an activity of its session's agent and includes the event for verification."""
         made = lines(drained(stream(journal)), LineFormat("ocsf", MASK))
         first = json.loads(made[1])
@@ -175,7 +175,7 @@ class TestLines:
         found = check_stream([("s", made)])
         assert (found.lines, found.faults) == (20, ())
 
-    def test_too_large(self, journal: Path) -> None:
+    def test_oversized_event_is_sent_without_content(self, journal: Path) -> None:
         """An event beyond the receiver's size limit has no content; facts and place can be checked."""
         recorded_at(journal, NOW, "s3", opening(), MessageAdded(role="user", text="x" * 9000))
         event = drained(stream(journal))[-1]
@@ -185,7 +185,7 @@ class TestLines:
         found = check_stream([("s", [data])])
         assert (found.masked, found.faults) == (1, ())
 
-    def test_facts_that_are_too_large(self, journal: Path) -> None:
+    def test_oversized_facts_are_left_out(self, journal: Path) -> None:
         """An event with oversized facts is sent as its place only, marked as left out."""
         event = drained(stream(journal))[0]
         data = PLAIN.line(event, 400).data
@@ -194,7 +194,7 @@ class TestLines:
         assert (found.bare, found.faults) == (1, ())
 
     @pytest.mark.parametrize("form", [LineFormat("events", MASK), LineFormat("ocsf", MASK)])
-    def test_an_event_that_cannot_be_read(self, journal: Path, form: LineFormat) -> None:
+    def test_damaged_event_is_sent_as_its_place(self, journal: Path, form: LineFormat) -> None:
         """An event that was damaged in the file is sent as its place only, and the stream continues."""
         tamper(journal, "UPDATE event SET body = 'x', at = 'y' WHERE cursor = 3")
         made = lines(drained(stream(journal)), form)
@@ -207,7 +207,9 @@ class TestLines:
         "change",
         ["type = x'00ff'", "type = 5", "seq = 'x'", "hash = 5", "session = x'00ff'", "salt = 'x'"],
     )
-    def test_a_column_of_another_type(self, journal: Path, form: LineFormat, change: str) -> None:
+    def test_damaged_column_blocks_no_later_event(
+        self, journal: Path, form: LineFormat, change: str
+    ) -> None:
         """A damaged column of one event does not block the events after it."""
         tamper(journal, f"UPDATE event SET {change} WHERE cursor = 3")
         made = lines(drained(stream(journal)), form)
@@ -215,7 +217,7 @@ class TestLines:
         assert [each for each in made[4:] if b"left_out" in each] == []
 
     @pytest.mark.slow
-    def test_large_events(self, tmp_path: Path) -> None:
+    def test_large_events_shorten_pages(self, tmp_path: Path) -> None:
         """Pages of large events are short, and all events are sent."""
         large = [MessageAdded(role="user", text="x" * 1_000_000) for _ in range(20)]
         recorded_at(tmp_path / "l.db", NOW, "s1", opening(), *large)
@@ -240,7 +242,7 @@ class TestDatabase:
             assert (found.lines, found.sessions, found.faults) == (20, 2, ())
 
     @pytest.mark.slow
-    def test_another_goes_on_after_its_end(self, postgresql: PostgresLocation) -> None:
+    def test_second_server_continues_after_firsts_end(self, postgresql: PostgresLocation) -> None:
         """After the first server's end, the second starts after its last noted event, in all lanes."""
         with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
             one.write("s1", *BODIES)
@@ -260,7 +262,7 @@ class TestDatabase:
             assert not here.claim()
 
     @pytest.mark.slow
-    def test_one_that_lets_go(self, postgresql: PostgresLocation) -> None:
+    def test_released_stream_can_be_claimed(self, postgresql: PostgresLocation) -> None:
         """A server that releases the stream leaves it to the others."""
         with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
             here, there = stream_of(one), stream_of(other)
@@ -270,7 +272,7 @@ class TestDatabase:
             assert not here.claim()
 
     @pytest.mark.slow
-    def test_a_session_that_moves(self, postgresql: PostgresLocation) -> None:
+    def test_session_moved_between_servers_stays_in_order(self, postgresql: PostgresLocation) -> None:
         """The events of a session that moves to another server arrive in order, from either lane."""
         with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
             one.write("s1", *BODIES[:5])

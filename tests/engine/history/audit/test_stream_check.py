@@ -50,7 +50,7 @@ def edited(line: bytes, change: Callable[[dict[str, object]], object]) -> bytes:
 
 
 class TestWhole:
-    def test_files_in_their_order(self, sent: list[bytes]) -> None:
+    def test_rotated_files_are_one_stream(self, sent: list[bytes]) -> None:
         """Rotated files are one stream; the second alone reports the event before its beginning."""
         found = check(sent[:7], sent[7:])
         assert (found.lines, found.sessions, found.faults) == (30, 3, ())
@@ -58,17 +58,17 @@ class TestWhole:
         assert check(sent[7:]).begins == {0: 7}
         assert check(sent[7:]).faults == ()
 
-    def test_lines_that_came_again(self, sent: list[bytes]) -> None:
+    def test_repeated_lines_are_no_fault(self, sent: list[bytes]) -> None:
         """Lines that were sent again after a failure are counted but are no fault."""
         found = check([*sent[:12], *sent[8:12], *sent[9:]])
         assert (found.repeated, found.faults) == (7, ())
 
-    def test_headings_of_a_collector(self, sent: list[bytes]) -> None:
+    def test_syslog_headings_are_ignored(self, sent: list[bytes]) -> None:
         """Headings that a syslog collector adds before each message are ignored."""
         heading = b"<110>1 2026-11-26T12:00:00.000Z host interlock 42 message - "
         assert check([heading + line for line in sent]).faults == ()
 
-    def test_blank_lines(self, sent: list[bytes]) -> None:
+    def test_blank_lines_are_ignored(self, sent: list[bytes]) -> None:
         """Blank lines are ignored."""
         assert check([b"\n", *sent, b"  \n"]).lines == 30
 
@@ -93,7 +93,7 @@ class TestFaults:
         assert "event 7 of session 's2'" in found.faults[0].message
 
     @pytest.mark.parametrize("name", ["cursor", "after", "seq", "prev", "session", "type"])
-    def test_an_edited_place(self, sent: list[bytes], name: str) -> None:
+    def test_changed_position_of_an_event(self, sent: list[bytes], name: str) -> None:
         """A line with a changed place for its event does not fit its position."""
 
         def change(line: dict[str, object]) -> None:
@@ -127,7 +127,7 @@ class TestFaults:
         """If two lines are swapped, the later one is named and none is missing."""
         assert faults([*sent[:4], sent[5], sent[4], *sent[6:]]) == [(6, "reordered")]
 
-    def test_another_event_of_one_number(self, sent: list[bytes]) -> None:
+    def test_different_event_with_repeated_number(self, sent: list[bytes]) -> None:
         """A repeated line that differs from the earlier one is not accepted as a repetition."""
 
         def change(line: dict[str, object]) -> None:
@@ -150,7 +150,7 @@ class TestFaults:
         assert "expected the number of an event before 9 in its lane" in found.faults[0].message
         assert faults([*sent[:9], *other, *sent[9:]])
 
-    def test_a_line_that_came_again_with_another_number(self, sent: list[bytes]) -> None:
+    def test_repeated_line_with_another_number(self, sent: list[bytes]) -> None:
         """A repeated line with a higher number does not make the stream look longer."""
         again = edited(sent[3], lambda value: value.update(cursor=500, after=499))
         found = check([*sent[:20], again])
@@ -158,7 +158,7 @@ class TestFaults:
         assert found.last is not None
         assert found.last[0] == 20
 
-    def test_a_line_that_is_cut_off(self, sent: list[bytes]) -> None:
+    def test_incomplete_last_line(self, sent: list[bytes]) -> None:
         """An incomplete last line is reported as such."""
         found = check([*sent[:9], sent[9][:50]])
         [fault] = found.faults
@@ -168,13 +168,13 @@ class TestFaults:
     @pytest.mark.parametrize(
         "line", [b"[]\n", b"\xff\n", b"{}\n", b'{"seq":1,"seq":2}\n', b"[" * 100_000, b"hello\n"]
     )
-    def test_a_line_that_is_none(self, sent: list[bytes], line: bytes) -> None:
+    def test_unreadable_line(self, sent: list[bytes], line: bytes) -> None:
         """An unreadable line is reported, and the lines after it are checked nonetheless."""
         assert faults([*sent[:9], line, *sent[9:]]) == [(10, "unreadable")]
 
     @pytest.mark.slow
     @given(data=st.data())
-    def test_whatever_is_done_to_one_line(self, sent: list[bytes], data: st.DataObject) -> None:
+    def test_any_change_to_one_line_is_detected(self, sent: list[bytes], data: st.DataObject) -> None:
         """LAW: no line but the last can be removed, moved or changed by a character undetected."""
         at = data.draw(st.integers(0, len(sent) - 2))
         match data.draw(st.sampled_from(["remove", "move", "change"])):
@@ -210,7 +210,7 @@ class TestAgainstTheJournal:
     def found(journal: Path, data: Sequence[bytes], stream: str = "s") -> StreamCheck:
         return check_stream([("f", data)], StreamedJournal(journal, stream))
 
-    def test_whole(self, journal: Path) -> None:
+    def test_all_sent_events_are_compared(self, journal: Path) -> None:
         """All sent events are compared; later events count as waiting and are no fault."""
         data = lines(drained(stream(journal)), LineFormat("events", MASK))
         recorded_at(journal, NOW, "s4")
@@ -218,7 +218,7 @@ class TestAgainstTheJournal:
         assert (found.faults, found.compared, found.waiting) == ((), 30, 10)
 
     @pytest.mark.parametrize(("cut", "first"), [(1, "event 10"), (4, "events 7 to 10")])
-    def test_a_tail_that_was_cut_off(self, journal: Path, cut: int, first: str) -> None:
+    def test_missing_lines_at_the_end(self, journal: Path, cut: int, first: str) -> None:
         """Lines missing at the end are reported, although the files alone are intact."""
         data = lines(drained(stream(journal)))[:-cut]
         assert check(data).faults == ()
@@ -226,7 +226,7 @@ class TestAgainstTheJournal:
         assert (fault.line, fault.kind) == (30 - cut, "removed")
         assert fault.message.startswith(f"{first} of session 's1x', which the journal has")
 
-    def test_a_tail_that_is_still_to_be_sent(self, journal: Path) -> None:
+    def test_stream_position_decides_which_lines_are_due(self, journal: Path) -> None:
         """The named stream's position decides which lines are due; without one, the longest stream's."""
         one = stream(journal)
         page = one.events(12)
@@ -237,7 +237,7 @@ class TestAgainstTheJournal:
         assert self.found(journal, lines(page)).faults == ()
         assert self.found(journal, lines(page), "renamed").faults != ()
 
-    def test_a_session_that_was_left_out_with_its_trace(self, journal: Path) -> None:
+    def test_removed_session_hidden_by_edited_after(self, journal: Path) -> None:
         """If an edited `after` hides a missing session, its last events are reported."""
         data = lines(drained(stream(journal)))
         covered = edited(data[20], lambda line: line.update(after=18))
@@ -246,7 +246,7 @@ class TestAgainstTheJournal:
         [fault] = self.found(journal, data).faults
         assert fault.message.startswith("events 9 to 10 of session 's2'")
 
-    def test_files_that_were_written_anew(self, journal: Path, tmp_path: Path) -> None:
+    def test_rewritten_files_do_not_match_journal(self, journal: Path, tmp_path: Path) -> None:
         """Files with intact chains of another journal do not match this one."""
         other = tmp_path / "other.db"
         for session in (*SESSIONS, "s9"):
@@ -268,7 +268,7 @@ class TestAgainstTheJournal:
         [fault] = self.found(journal, data[:-2]).faults
         assert fault.message.startswith("events 9 to 10 of session 's1x', of which the journal has the")
 
-    def test_servers_of_a_database(self, postgresql: PostgresLocation) -> None:
+    def test_lanes_of_several_servers_are_compared(self, postgresql: PostgresLocation) -> None:
         """Events of several servers are compared lane by lane."""
         with Journal.open(postgresql) as one, Journal.open(postgresql) as other:
             one.write("s1", *BODIES)
@@ -292,7 +292,7 @@ def _same(line: bytes, other: bytes) -> bool:
         return False
 
 
-def test_memory_for_a_number_out_of_reach(sent: list[bytes], tmp_path: Path) -> None:
+def test_far_number_needs_no_memory(sent: list[bytes], tmp_path: Path) -> None:
     """A number far beyond the others is a fault and needs no memory for the numbers in between."""
     far = edited(sent[9], lambda line: line.update(seq=1 << 60))
     found = check([*sent[:9], far, *sent[10:]])

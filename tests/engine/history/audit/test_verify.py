@@ -48,7 +48,7 @@ def tamper(path: Path, *statements: str) -> None:
         connection.commit()
 
 
-def found(path: Path) -> dict[str, ChainCheck]:
+def checks_by_session(path: Path) -> dict[str, ChainCheck]:
     return {check.session: check for check in verify_journal(path)}
 
 
@@ -73,9 +73,9 @@ def move(session: str, order: list[int]) -> list[str]:
 
 
 class TestWhole:
-    def test_as_recorded(self, database: Path) -> None:
+    def test_untouched_journal_verifies(self, database: Path) -> None:
         """An untouched journal verifies, and its heads are the last hashes."""
-        checks = found(database)
+        checks = checks_by_session(database)
         assert {s: (c.events, c.masked, c.fault) for s, c in checks.items()} == {
             "s1": (EVENTS, 0, None),
             "s2": (EVENTS, 0, None),
@@ -85,15 +85,15 @@ class TestWhole:
             assert dict(last.fetchall()) == {s: c.head for s, c in checks.items()}
         assert check_file(database).missing == 0
 
-    def test_goes_on_when_opened_again(self, database: Path) -> None:
+    def test_reopened_journal_continues_the_chain(self, database: Path) -> None:
         """A later process continues the chain where the earlier one ended."""
         with Journal.open(database) as journal:
             journal.write("s1", SessionStatus(status="running"), SessionStatus(status="done"))
-        checks = found(database)
+        checks = checks_by_session(database)
         assert [(c.events, c.fault) for c in checks.values()] == [(EVENTS + 2, None), (EVENTS, None)]
 
     @pytest.mark.sqlite("its file is moved away")
-    def test_after_a_refused_write(self, database: Path) -> None:
+    def test_refused_write_leaves_chain_intact(self, database: Path) -> None:
         """A failed write does not affect the chain."""
         with Journal.open(database) as journal:
             moved = database.with_name("moved.db")
@@ -102,7 +102,7 @@ class TestWhole:
                 journal.write("s1", said(10))
             moved.rename(database)
             journal.write("s1", said(10))
-        assert found(database)["s1"].fault is None
+        assert checks_by_session(database)["s1"].fault is None
 
     def test_equal_events_have_different_hashes(self, database: Path) -> None:
         """Equal contents have different hashes, because each content has its own salt."""
@@ -119,12 +119,12 @@ class TestWhole:
         before = list(verify_journal(path))
         Journal.open(path).close()
         assert list(verify_journal(path)) == before
-        checks = found(path)
+        checks = checks_by_session(path)
         assert len(checks) == 3
         assert all(c.fault is None and c.events for c in checks.values())
         assert check_file(path).missing == 0
 
-    def test_no_journal(self, tmp_path: Path) -> None:
+    def test_missing_file_is_reported_as_missing(self, tmp_path: Path) -> None:
         """A missing file is reported as missing, not as valid."""
         with pytest.raises(JournalError, match="no journal"):
             list(verify_journal(tmp_path / "none.db"))
@@ -157,10 +157,10 @@ class TestTampering:
             "hash = x''",
         ],
     )
-    def test_changed(self, database: Path, change: str) -> None:
+    def test_changed_event_is_named(self, database: Path, change: str) -> None:
         """A changed event is named, and only its own session has a fault."""
         tamper(database, f"UPDATE event SET {change} WHERE session = 's1' AND seq = 5")
-        checks = found(database)
+        checks = checks_by_session(database)
         fault = checks["s1"].fault
         assert fault is not None
         assert (fault.seq, fault.kind) == (5, "changed")
@@ -168,7 +168,7 @@ class TestTampering:
         assert checks["s1"].events == 4
         assert checks["s2"].fault is None
 
-    def test_a_cut_in_digits_counts(self, database: Path) -> None:
+    def test_digits_of_long_integers_are_covered(self, database: Path) -> None:
         """The hash covers every digit of a long integer."""
         with Journal.open(database) as journal:
             result = CallResult(call_id="c", tool="t", output="12345678901234567890", is_error=False)
@@ -177,11 +177,11 @@ class TestTampering:
             database,
             "UPDATE event SET body = replace(body, '67890', '67891') WHERE session = 's1' AND seq = 10",
         )
-        fault = found(database)["s1"].fault
+        fault = checks_by_session(database)["s1"].fault
         assert fault is not None
         assert (fault.seq, fault.kind) == (10, "changed")
 
-    def test_another_writing_of_the_same_json(self, database: Path) -> None:
+    def test_equal_json_in_other_form_is_no_change(self, database: Path) -> None:
         """Different spaces, escapes and member order in the JSON are not reported as changes."""
         with closing(raw_database(database)) as connection:
             rows = connection.execute("SELECT cursor, body FROM event").fetchall()
@@ -190,7 +190,7 @@ class TestTampering:
                 text = json.dumps(value, indent=2, ensure_ascii=True)
                 connection.execute("UPDATE event SET body = ? WHERE cursor = ?", (text, cursor))
             connection.commit()
-        assert all(c.fault is None for c in found(database).values())
+        assert all(c.fault is None for c in checks_by_session(database).values())
 
     @pytest.mark.parametrize(
         ("statements", "seq", "kind", "message"),
@@ -253,12 +253,12 @@ class TestTampering:
             ),
         ],
     )
-    def test_named(
+    def test_removed_inserted_and_moved_events_are_named(
         self, database: Path, statements: list[str], seq: int, kind: str, message: str
     ) -> None:
         """Removed, inserted and moved events are reported with kind and number."""
         tamper(database, *statements)
-        checks = found(database)
+        checks = checks_by_session(database)
         fault = checks["s1"].fault
         assert fault is not None
         assert (fault.seq, fault.kind, fault.message) == (seq, kind, message)
@@ -271,7 +271,7 @@ class TestTampering:
             "UPDATE event SET (body, salt, hash, at) = (SELECT body, salt, hash, at FROM event AS other "
             "WHERE other.session = 's2' AND other.seq = 5) WHERE session = 's1' AND seq = 5",
         )
-        fault = found(database)["s1"].fault
+        fault = checks_by_session(database)["s1"].fault
         assert fault is not None
         assert (fault.seq, fault.kind) == (5, "changed")
 
@@ -284,14 +284,14 @@ class TestTampering:
             "UPDATE event SET cursor = (SELECT cursor FROM event WHERE session = 's2' AND seq = 2) "
             "- 1000 WHERE cursor = -1",
         )
-        checks = found(database)
+        checks = checks_by_session(database)
         fault = checks["s1"].fault
         assert fault is not None
         assert (fault.seq, fault.kind) == (5, "reordered")
         assert fault.message == "event 5 was moved before event 4 in the file"
         assert checks["s2"].fault is None
 
-    def test_a_whole_session_gone(self, database: Path) -> None:
+    def test_removed_session_leaves_a_gap(self, database: Path) -> None:
         """A session that was removed with its line leaves a gap in the file's numbers."""
         tamper(database, "DELETE FROM event WHERE session = 's1'", "DELETE FROM session WHERE id = 's1'")
         assert [c.fault for c in verify_journal(database)] == [None]
@@ -300,7 +300,9 @@ class TestTampering:
     @pytest.mark.slow
     @settings(max_examples=examples(30), deadline=None)
     @given(data=st.data())
-    def test_any_byte(self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
+    def test_any_changed_byte_is_detected(
+        self, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+    ) -> None:
         """Any replaced character in any body is detected, unless the JSON value stays equal."""
         path = tmp_path_factory.mktemp("any") / "journal.db"
         with Journal.open(path) as journal:

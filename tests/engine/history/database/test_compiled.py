@@ -51,7 +51,7 @@ class TestCompiled:
         assert done.stdout == "set()\n"
 
     @pytest.mark.slow
-    def test_a_hub_of_several_servers_has_no_sqlite(self) -> None:
+    def test_server_on_postgresql_imports_no_sqlite(self) -> None:
         """A server on PostgreSQL does not import sqlite3."""
         probe = (
             "import sys; import interlock.engine.gateway.cluster.shared_hub; "
@@ -62,17 +62,17 @@ class TestCompiled:
 
     @pytest.mark.parametrize("name", SQL)
     @pytest.mark.sqlite("its statements")
-    def test_each_statement_is_known_to_sqlite(self, tmp_path: Path, name: str) -> None:
+    def test_sqlite_can_prepare_each_statement(self, tmp_path: Path, name: str) -> None:
         """Every statement can be prepared on a new journal."""
         Journal.open(tmp_path / "j.db").close()
         with closing(sqlite3.connect(tmp_path / "j.db")) as connection:
             connection.create_function("unclear_in", 1, bool)
-            statement = whole(SQL[name])
+            statement = filled_in(SQL[name])
             values = (None,) * statement.count("?")
             connection.execute(f"EXPLAIN {statement}", values)
 
     @pytest.mark.slow
-    def test_each_statement_is_known_to_postgresql(self, postgresql: PostgresLocation) -> None:
+    def test_postgresql_can_prepare_each_statement(self, postgresql: PostgresLocation) -> None:
         """Every statement and filter condition, translated, can be prepared on a PostgreSQL schema."""
         prepare(postgresql)
         faults: dict[str, str] = {}
@@ -80,7 +80,7 @@ class TestCompiled:
             listed = {n: f"SELECT cursor FROM decision WHERE {each}" for n, each in CONDITIONS.items()}
             for name, statement in (SQL | listed).items():
                 numbers = count(1)
-                text = re.sub("%s", lambda _, n=numbers: f"${next(n)}", translated(whole(statement)))
+                text = re.sub("%s", lambda _, n=numbers: f"${next(n)}", translated(filled_in(statement)))
                 try:
                     connection.raw.execute(f"PREPARE each AS {text.replace('%%', '%')}".encode())
                     connection.raw.execute("DEALLOCATE each")
@@ -89,6 +89,6 @@ class TestCompiled:
         assert faults == {}
 
 
-def whole(statement: str) -> str:
+def filled_in(statement: str) -> str:
     """Return a statement with its placeholders filled in."""
     return statement.format(where="TRUE", types="'message'", values="?")

@@ -26,16 +26,14 @@ def connection() -> Iterator[sqlite3.Connection]:
 
 class TestInsert:
     @pytest.mark.parametrize("count", COUNTS)
-    def test_all_in_order(self, connection: sqlite3.Connection, count: int) -> None:
+    def test_rows_are_inserted_once_in_order(self, connection: sqlite3.Connection, count: int) -> None:
         """Every row is inserted once, in order, alone or together with others."""
         rows = [(f"name {number}", number) for number in range(count)]
         insert(connection, "INSERT INTO line (name, n) VALUES (?, ?)", rows)
         assert connection.execute("SELECT name, n FROM line ORDER BY id").fetchall() == rows
 
     @pytest.mark.parametrize("count", COUNTS)
-    def test_what_follows_the_values_holds_for_all(
-        self, connection: sqlite3.Connection, count: int
-    ) -> None:
+    def test_last_of_rows_with_one_key_wins(self, connection: sqlite3.Connection, count: int) -> None:
         """The last of several rows with one key wins, as if each had been inserted separately."""
         rows = [(f"name {number % 7}", number) for number in range(count)]
         statement = (
@@ -44,7 +42,7 @@ class TestInsert:
         insert(connection, statement, rows)
         assert dict(connection.execute("SELECT name, n FROM line").fetchall()) == dict(rows)
 
-    def test_one_that_cannot_be_inserted_fails_all(self, connection: sqlite3.Connection) -> None:
+    def test_failed_insert_can_be_rolled_back_completely(self, connection: sqlite3.Connection) -> None:
         """A failed insert can be rolled back completely by the surrounding transaction."""
         rows = [(f"name {number}", number) for number in range(90)] + [("name 3", 1)]
         connection.execute("BEGIN")

@@ -12,17 +12,17 @@ from interlock.engine.history.errors import JournalError
 
 class TestLocationOf:
     @pytest.mark.parametrize("text", ["j.db", "/data/j.db", "a:b", "C:/x.db", "postgresql:x"])
-    def test_takes_what_is_no_url_for_a_file(self, text: str) -> None:
+    def test_text_without_scheme_names_a_file(self, text: str) -> None:
         """A text without a scheme and `://` names a file."""
         assert location_of(text) == Path(text)
 
     @pytest.mark.parametrize("scheme", ["postgresql", "postgres", "PostgreSQL"])
-    def test_reads_a_database(self, scheme: str) -> None:
+    def test_both_libpq_schemes_name_a_database(self, scheme: str) -> None:
         """Both schemes that libpq knows name a database; `schema` is not passed on to libpq."""
         found = location_of(f"{scheme}://ada@db:5433/lock?sslmode=require&schema=team_a")
         assert found == PostgresLocation("postgresql://ada@db:5433/lock?sslmode=require", "team_a")
 
-    def test_takes_the_writing_one_of_several_hosts(self) -> None:
+    def test_selects_the_writable_host(self) -> None:
         """With several hosts the writable one is selected, unless the URL chooses differently."""
         which = "target_session_attrs=read-write"
         found = location_of("postgresql://ada@one:1,two/lock")
@@ -43,7 +43,7 @@ class TestLocationOf:
             location_of(text)
 
     @pytest.mark.parametrize("password", ["x@y", "100%", "%zz", "@"])
-    def test_refuses_a_password_that_libpq_reads_otherwise(self, password: str) -> None:
+    def test_refuses_password_that_libpq_parses_differently(self, password: str) -> None:
         """A password is refused if libpq would read part of it as the host or show it in an error."""
         with pytest.raises(JournalError, match="its user or password cannot be read"):
             location_of(f"postgresql://ada:{password}@db/lock")
@@ -99,7 +99,7 @@ class TestShownLocation:
         assert "ada" in shown
         assert "hunter2" not in shown
 
-    def test_can_be_read_again(self) -> None:
+    def test_shown_text_parses_to_the_same_location(self) -> None:
         """A URL without a password names the same location when its shown text is parsed."""
         found = location_of("postgresql://ada@db/lock?sslmode=require&schema=team_a")
         assert location_of(str(found)) == found

@@ -73,21 +73,21 @@ def contracted(tmp_path: Path) -> Schema:
 
 class TestMigrations:
     @pytest.mark.parametrize("revision", OLDER)
-    def test_keep_everything(self, place: Place, revision: str) -> None:
+    def test_keep_all_data(self, place: Place, revision: str) -> None:
         """A journal of each earlier revision becomes equal to a new one and keeps all its data."""
         assert problems_after(place("older"), place("fresh"), CURRENT, revision) == []
 
-    def test_of_the_next_versions_keep_everything(self, place: Place, contracted: Schema) -> None:
+    def test_check_accepts_added_and_removed_columns(self, place: Place, contracted: Schema) -> None:
         """The check for future migrations accepts one that adds and one that removes."""
         assert problems_after(place("older"), place("fresh"), contracted, NOW) == []
 
-    def test_that_lose_something_are_found(self, place: Place, tmp_path: Path) -> None:
+    def test_migration_that_changes_an_event_is_reported(self, place: Place, tmp_path: Path) -> None:
         """A migration that changes an event is reported."""
         faulty = EXPANDING + "    op.execute(\"UPDATE event SET body = '{}' WHERE seq = 2\")\n"
         found = problems_after(place("older"), place("fresh"), schema_with(tmp_path, faulty), NOW)
         assert "or others" in found[0]
 
-    def test_have_the_columns_types_of_the_tables(self, tmp_path: Path, expanded: Schema) -> None:
+    def test_new_columns_have_declared_types(self, tmp_path: Path, expanded: Schema) -> None:
         """A new text column has PostgreSQL's byte order, and a new number column has 64 bits."""
         location = postgres.fresh_location()
         try:
@@ -104,14 +104,14 @@ class TestMigrations:
 
 
 class TestRange:
-    def test_of_a_journal_that_says_none_is_its_own_revision(self, place: Place) -> None:
+    def test_defaults_to_own_revision(self, place: Place) -> None:
         """A journal of this version names no older version that it allows."""
         location = place("new")
         prepare(location, CURRENT)
         with reading(location) as connection:
             assert read_revision(connection) == (CURRENT.newest, ())
 
-    def test_lets_older_servers_go_on(self, place: Place, expanded: Schema) -> None:
+    def test_allowed_older_version_reads_and_writes(self, place: Place, expanded: Schema) -> None:
         """This version reads and writes a newer journal that allows it, and changes no table."""
         location = place("newer")
         prepare(location, expanded)
@@ -124,7 +124,7 @@ class TestRange:
         with reading(location) as connection:
             assert read_revision(connection) == (NEXT, (NOW,))
 
-    def test_ends_with_a_migration_that_does_not_allow_it(self, place: Place, contracted: Schema) -> None:
+    def test_version_not_allowed_is_refused(self, place: Place, contracted: Schema) -> None:
         """An older version reports the schema it found and leaves the journal unchanged."""
         location = place("newer")
         prepare(location, contracted)
@@ -136,7 +136,7 @@ class TestRange:
         with reading(location) as connection:
             assert read_revision(connection) == (LATER, ())
 
-    def test_of_another_revision_counts_for_nothing(self, place: Place, expanded: Schema) -> None:
+    def test_range_of_another_revision_is_ignored(self, place: Place, expanded: Schema) -> None:
         """The list of allowed versions is ignored if the revision was changed without updating it."""
         location = place("newer")
         prepare(location, expanded)
@@ -179,7 +179,7 @@ class TestUpgradeOfADatabase:
         assert problems == []
         assert inspect(older, expanded) == ("current", NEXT)
 
-    def test_waits_behind_nobody_for_long(
+    def test_blocked_upgrade_gives_up_and_can_be_retried(
         self, older: PostgresLocation, expanded: Schema, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """An upgrade blocked by a long read gives up and can be retried; writers continue."""
@@ -195,7 +195,7 @@ class TestUpgradeOfADatabase:
         prepare(older, expanded)
         assert inspect(older, expanded) == ("current", NEXT)
 
-    def test_happens_whole_or_not_at_all(self, older: PostgresLocation, tmp_path: Path) -> None:
+    def test_failed_upgrade_is_rolled_back(self, older: PostgresLocation, tmp_path: Path) -> None:
         """A failed upgrade is rolled back completely."""
         schema = schema_with(tmp_path, EXPANDING + '    op.execute("SELECT 1 / 0")\n')
         with reading(older) as connection:
@@ -206,7 +206,9 @@ class TestUpgradeOfADatabase:
         with reading(older) as connection:
             assert read_revision(connection) == before
 
-    def test_is_the_owners(self, older: PostgresLocation, expanded: Schema) -> None:
+    def test_is_refused_to_a_role_that_is_not_owner(
+        self, older: PostgresLocation, expanded: Schema
+    ) -> None:
         """A role that may not change the tables gets an error with the command for their owner."""
         admin = connect(older)
         role = f"{older.schema}_server"
@@ -224,7 +226,7 @@ class TestUpgradeOfADatabase:
         assert inspect(older) == ("current", NOW)
 
     @pytest.mark.slow
-    def test_lets_allowed_servers_run_on(self, older: PostgresLocation, expanded: Schema) -> None:
+    def test_allowed_running_servers_continue(self, older: PostgresLocation, expanded: Schema) -> None:
         """A running server continues through an upgrade that allows it."""
         with Journal.open(older) as journal:
             journal.write("s", opening())
@@ -243,7 +245,7 @@ class TestUpgradeOfADatabase:
         assert inspect(older, contracted) == ("current", LATER)
 
     @pytest.mark.slow
-    def test_counts_out_who_is_silent(
+    def test_killed_server_does_not_block_it(
         self, older: PostgresLocation, contracted: Schema, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A killed server, whose lease expired, does not block the upgrade forever."""
@@ -257,7 +259,7 @@ class TestUpgradeOfADatabase:
         admin.close()
 
     @pytest.mark.slow
-    def test_counts_out_who_is_silent_where_the_clock_went_back(
+    def test_killed_server_with_future_lease_does_not_block_it(
         self, older: PostgresLocation, contracted: Schema, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A killed server with a lease far in the future is ignored, but a server that renews is not."""
@@ -276,7 +278,9 @@ class TestUpgradeOfADatabase:
             assert journal.disturbed is None
         prepare(older, contracted)
 
-    def test_killed_in_the_middle(self, older: PostgresLocation, tmp_path: Path) -> None:
+    def test_killed_upgrade_leaves_tables_unchanged(
+        self, older: PostgresLocation, tmp_path: Path
+    ) -> None:
         """An upgrade whose connection is killed leaves the tables unchanged for the next attempt."""
         killed = EXPANDING + '    op.execute("SELECT pg_terminate_backend(pg_backend_pid())")\n'
         with pytest.raises(JournalError):
@@ -287,7 +291,7 @@ class TestUpgradeOfADatabase:
         prepare(older, schema_with(tmp_path / "next", EXPANDING))
         Journal.open(older).close()
 
-    def test_while_an_older_version_changes_the_journal(
+    def test_older_prune_is_refused_after_upgrade(
         self, older: PostgresLocation, contracted: Schema, tmp_path: Path
     ) -> None:
         """An older `prune` that starts before an upgrade is refused after it and changes nothing."""
@@ -304,7 +308,7 @@ class TestUpgradeOfADatabase:
                 raise AssertionError("it began")
 
     @pytest.mark.slow
-    def test_waits_for_who_changes_the_journal(
+    def test_is_refused_while_older_version_changes_journal(
         self, older: PostgresLocation, contracted: Schema, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """An upgrade is refused while an older version changes the journal."""
@@ -313,7 +317,9 @@ class TestUpgradeOfADatabase:
             prepare(older, contracted)
         prepare(older, contracted)
 
-    def test_while_a_server_starts(self, older: PostgresLocation, contracted: Schema) -> None:
+    def test_starting_server_of_older_version_is_refused(
+        self, older: PostgresLocation, contracted: Schema
+    ) -> None:
         """A server that starts after an upgrade it does not know is refused and not registered."""
         prepare(older, contracted)
         with pytest.raises(JournalError, match=f"has schema {LATER}"):
@@ -326,7 +332,7 @@ class TestTableOfStreams:
     STREAM = 'CREATE TABLE stream (id text COLLATE "C" PRIMARY KEY, server text, positions text NOT NULL)'
 
     @pytest.mark.parametrize("made", [False, True], ids=["without", "with"])
-    def test_is_there_after_an_upgrade(self, postgresql: PostgresLocation, made: bool) -> None:
+    def test_upgrade_adds_table_and_keeps_rows(self, postgresql: PostgresLocation, made: bool) -> None:
         """An upgrade adds the table to a first-revision database; an existing one keeps its rows."""
         journal_at(postgresql, CURRENT, "0006")
         sent = {0: SentEvent(3, "ab")}

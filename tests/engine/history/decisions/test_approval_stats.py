@@ -91,7 +91,7 @@ def bench(tmp_path: Path):
 
 
 class TestNumbers:
-    def test_of_a_rule(self, bench: Bench) -> None:
+    def test_rule_has_requests_by_outcome(self, bench: Bench) -> None:
         """A rule's requests by outcome, with decision time, edits and decisions that were too quick."""
         for after, more in (
             (1.0, {}),
@@ -112,7 +112,7 @@ class TestNumbers:
         assert (rule.rule, rule.by) == (RULE, ("maria",))
         assert bench.count().total == tally
 
-    def test_of_operators(self, bench: Bench) -> None:
+    def test_operators_have_their_own_decisions(self, bench: Bench) -> None:
         """Each operator's own decisions; one of several required approvals counts for its giver."""
         first = bench.ask(people=2)
         bench.end(ApprovalGiven(approval_id=first, call_id="c", by="jo"), 10)
@@ -125,7 +125,7 @@ class TestNumbers:
         assert found.total.decided == 2
         assert set(found.rules[0].by) == {"maria", "jo"}
 
-    def test_rules_apart(self, bench: Bench) -> None:
+    def test_rules_are_identified_by_net_and_text(self, bench: Bench) -> None:
         """A rule is identified by net and text, not by line; rules with most requests come first."""
         moved = RULE.model_copy(update={"line": 9})
         changed = RULE.model_copy(update={"text": "require human-approval before deploy within 5m"})
@@ -136,7 +136,7 @@ class TestNumbers:
         assert found[0].rule == moved
         assert {None if r.rule is None else r.rule.text for r in found[1:]} == {None, changed.text}
 
-    def test_since(self, bench: Bench) -> None:
+    def test_requests_before_the_start_are_not_counted(self, bench: Bench) -> None:
         """Requests from before the time, and their answers, are not counted."""
         early = bench.ask()
         bench.now += timedelta(hours=1)
@@ -146,7 +146,7 @@ class TestNumbers:
         total = bench.count(since).total
         assert (total.requests, total.decided, total.seconds) == (1, 1, 3.0)
 
-    def test_same_ids_in_two_sessions(self, bench: Bench) -> None:
+    def test_equal_ids_in_two_sessions_count_separately(self, bench: Bench) -> None:
         """Equal approval ids in two sessions are counted separately."""
         bench.open("bot-2")
         first = bench.ask()
@@ -155,12 +155,12 @@ class TestNumbers:
         bench.answer(first, 2.5)
         assert (bench.count().total.decided, bench.count().total.open) == (1, 1)
 
-    def test_a_clock_that_went_back(self, bench: Bench) -> None:
+    def test_answer_dated_before_request_counts_as_zero(self, bench: Bench) -> None:
         """An answer that is dated before its request counts as zero seconds."""
         bench.answer(bench.ask(), -60.0)
         assert bench.count().total.seconds == 0.0
 
-    def test_nothing(self, bench: Bench) -> None:
+    def test_journal_without_requests_gives_empty_statistics(self, bench: Bench) -> None:
         """A journal without requests gives empty statistics, not an error."""
         found = bench.count()
         assert (found.rules, found.operators, found.total.rate, found.total.seconds) == (
@@ -176,7 +176,7 @@ class TestAlways:
         for _ in range(number):
             bench.answer(bench.ask(**more))
 
-    def test_enough(self, bench: Bench) -> None:
+    def test_enough_unchanged_approvals(self, bench: Bench) -> None:
         """A rule counts as always approved after `ENOUGH` unchanged approvals without exception."""
         self.approved(bench, ENOUGH - 1)
         assert not bench.count().rules[0].always
@@ -186,20 +186,20 @@ class TestAlways:
     @pytest.mark.parametrize(
         "spoiled", [{"approved": False}, {"input": {"env": "staging"}}], ids=["denied", "edited"]
     )
-    def test_one_exception(self, bench: Bench, spoiled: dict[str, object]) -> None:
+    def test_one_exception_is_enough(self, bench: Bench, spoiled: dict[str, object]) -> None:
         """One denial or one edited approval is enough: the rule no longer counts as always approved."""
         self.approved(bench, ENOUGH)
         bench.answer(bench.ask(), **spoiled)
         assert not bench.count().rules[0].always
 
-    def test_expired(self, bench: Bench) -> None:
+    def test_expired_request_counts_as_denied(self, bench: Bench) -> None:
         """An expired request counts as denied."""
         self.approved(bench, ENOUGH)
         bench.end(ApprovalExpired(approval_id=bench.ask(), call_id="c", reason="late"), 900)
         assert not bench.count().rules[0].always
 
     @pytest.mark.parametrize("where", ["event", "text"])
-    def test_high_risk(self, bench: Bench, where: str) -> None:
+    def test_high_risk_rule_never_counts(self, bench: Bench, where: str) -> None:
         """A high-risk rule never counts as always approved, whether event or text has the risk."""
         high = RULE.model_copy(update={"text": f"{RULE.text}  risk   high"})
         more = {"risk": "high"} if where == "event" else {"rule": high}
@@ -207,7 +207,7 @@ class TestAlways:
         assert bench.count().rules[0].high
         assert not bench.count().rules[0].always
 
-    def test_no_grants(self, bench: Bench) -> None:
+    def test_rule_forbidding_grants_gets_no_suggestion(self, bench: Bench) -> None:
         """A rule that forbids grants or needs several approvers gets no suggestion of a grant."""
         forbids = RULE.model_copy(update={"text": f"{RULE.text} no grants"})
         self.approved(bench, 1, rule=forbids)
@@ -215,7 +215,7 @@ class TestAlways:
         assert [rule.grants for rule in bench.count().rules] == [False, False]
 
     @pytest.mark.slow
-    def test_sessions_are_few(self, bench: Bench) -> None:
+    def test_only_latest_sessions_are_listed(self, bench: Bench) -> None:
         """Only a rule's latest sessions are listed by name, with their numbers of requests."""
         for number in range(SESSIONS + 5):
             bench.open(f"s{number}")
@@ -235,7 +235,9 @@ class TestIndex:
 
 
 class TestReading:
-    def test_pages(self, bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_page_size_does_not_change_numbers(
+        self, bench: Bench, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Page sizes do not change the numbers, even if large inputs end a page early."""
         for _ in range(30):
             bench.answer(bench.ask(input={"text": "x" * 300}))
@@ -246,12 +248,12 @@ class TestReading:
             monkeypatch.setattr("interlock.engine.history.decisions.call_pages.CHUNK", 3)
             assert bench.count() == whole
 
-    def test_numbers_that_json_lacks(self, bench: Bench) -> None:
+    def test_input_with_nan_is_counted(self, bench: Bench) -> None:
         """An input with `NaN` can be counted."""
         bench.answer(bench.ask(input={"at": float("nan")}))
         assert bench.count().total.approved == 1
 
-    def test_a_changed_event(self, bench: Bench) -> None:
+    def test_unreadable_event_is_reported(self, bench: Bench) -> None:
         """An event that was made unreadable is reported, not skipped."""
         bench.answer(bench.ask())
         bench.journal.close()
@@ -261,7 +263,7 @@ class TestReading:
         with pytest.raises(JournalError, match=r"event \d+ of the file cannot be read"):
             bench.count()
 
-    def test_stops(self, bench: Bench) -> None:
+    def test_counting_stops_when_cancelled(self, bench: Bench) -> None:
         """Counting stops when its result is no longer needed."""
         bench.ask()
         stop = threading.Event()
@@ -276,7 +278,9 @@ class TestReading:
         st.tuples(st.floats(0, 100), st.booleans(), st.sampled_from(["maria", "jo"])), max_size=12
     )
 )
-def test_law(times: Sequence[tuple[float, bool, str]], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_sums_agree_for_any_decisions(
+    times: Sequence[tuple[float, bool, str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     """The sums over rules, over operators and the total agree for any sequence of decisions."""
     bench = Bench(tmp_path_factory.mktemp("law") / "deploy.db")
     bench.open()

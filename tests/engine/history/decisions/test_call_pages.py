@@ -44,19 +44,19 @@ def rows_of(path: Path, sessions: list[str], **options: int) -> list[tuple[str, 
 class TestSessions:
     """The list of sessions and their number of calls."""
 
-    def test_in_the_order_they_were_opened(self, journal: Path) -> None:
+    def test_in_opening_order_without_subagents(self, journal: Path) -> None:
         """Sessions of subagents are left out, because their calls are in their parent's record."""
         assert list(recorded_sessions(journal)) == ["b", "a", "c"]
         assert count_calls(journal) == 4
 
-    def test_since(self, journal: Path) -> None:
+    def test_with_an_event_since_a_time(self, journal: Path) -> None:
         """Sessions with an event at that time or later."""
         assert list(recorded_sessions(journal, NOON + timedelta(days=1))) == ["a", "c"]
         assert list(recorded_sessions(journal, NOON + timedelta(days=1, seconds=1))) == ["c"]
         assert count_calls(journal, NOON + timedelta(days=1)) == 3
         assert count_calls(journal, NOON + timedelta(days=9)) == 0
 
-    def test_more_than_a_page(self, journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_pages_list_each_session_once(self, journal: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Sessions are listed page by page, each once."""
         for size in (1, 2, 3):
             monkeypatch.setattr(calls, "SESSIONS", size)
@@ -66,7 +66,7 @@ class TestSessions:
 class TestRows:
     """The rows of given sessions."""
 
-    def test_only_what_counts(self, journal: Path) -> None:
+    def test_only_call_events_in_requested_order(self, journal: Path) -> None:
         """Rows come in the requested order of sessions, in order within each, without messages."""
         rows = rows_of(journal, ["c", "b"])
         assert [(session, row[0], row[2]) for session, row in rows] == [
@@ -82,7 +82,7 @@ class TestRows:
         assert [(session, row[0]) for session, row in rows] == [("c", 4), ("b", 4)]
 
     @pytest.mark.parametrize("text", [1, 150, 4_000])
-    def test_long_texts_end_a_page(
+    def test_page_size_does_not_change_rows(
         self, journal: Path, text: int, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Any size of page gives the same rows, without gaps or repetitions."""
@@ -91,7 +91,7 @@ class TestRows:
         monkeypatch.setattr(calls, "CHUNK", 1)
         assert rows_of(journal, ["a", "b", "c"]) == whole
 
-    def test_written_meanwhile(self, journal: Path) -> None:
+    def test_reading_does_not_block_a_writer(self, journal: Path) -> None:
         """Reading does not block a writer, and events added before its end are included."""
         pages = call_pages(journal, ["c"], page=1)
         assert next(pages)[1][0][2] == "session.opened"

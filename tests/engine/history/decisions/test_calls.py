@@ -67,7 +67,7 @@ class TestCalls:
         )
         assert call.output == reason
 
-    def test_shadow_mode_runs_what_it_would_block(self) -> None:
+    def test_shadow_mode_runs_blocked_calls(self) -> None:
         """G-57: in shadow mode the verdict is kept, and the call runs."""
         state = state_after(
             opening(TEST_FIRST, mode="shadow"),
@@ -75,7 +75,7 @@ class TestCalls:
         )
         assert (state.calls["c1"].status, state.calls["c1"].outcome) == ("running", "block")
 
-    def test_skipped_when_told_so_before_a_decision(self) -> None:
+    def test_skipped_by_tool_message_before_a_decision(self) -> None:
         """The tool message for an undecided call has the reason that it was skipped."""
         text = "Skipped: user sent a new message"
         state = state_after(
@@ -115,7 +115,7 @@ class TestCalls:
         late = state_after(*ended, result("c1", "test", DO_TEST))
         assert late.calls["c1"].status == "done"
 
-    def test_cut_short(self) -> None:
+    def test_unknown_when_cut_short(self) -> None:
         """A running call has an unknown outcome if the model got another message than its result."""
         state = state_after(
             opening(),
@@ -124,7 +124,7 @@ class TestCalls:
         )
         assert (state.calls["c1"].status, state.calls["c1"].output) == ("unknown", "Aborted")
 
-    def test_repeated_ids(self) -> None:
+    def test_repeated_ids_keep_separate_entries(self) -> None:
         """For calls with the same id, the latest is under the id; each has its own transcript entry."""
         state = state_after(
             opening(),
@@ -140,7 +140,7 @@ class TestCalls:
             ("deploy", "blocked"),
         ]
 
-    def test_an_id_in_use(self) -> None:
+    def test_blocked_call_reusing_a_running_id(self) -> None:
         """G-53: a blocked call that reuses a running call's id does not take that call's result."""
         state = state_after(
             opening(),
@@ -153,7 +153,7 @@ class TestCalls:
             ("deploy", "blocked", None),
         ]
 
-    def test_an_id_that_waits(self) -> None:
+    def test_blocked_call_reusing_a_waiting_id(self) -> None:
         """G-53: the same holds for a call that waits for approval."""
         state = state_after(
             opening(),
@@ -178,7 +178,7 @@ class TestCalls:
         assert len(state.pending) == 1
         assert state.transcript[-1].text == "anomaly: call 'c1' is a call to test"
 
-    def test_a_result_for_nothing(self) -> None:
+    def test_result_of_unknown_call_changes_nothing(self) -> None:
         """G-16: a result of an unknown call changes nothing."""
         before = state_after(opening(TEST_FIRST))
         after = state_after(opening(TEST_FIRST), result("c9", "test"))
@@ -188,7 +188,7 @@ class TestCalls:
             before.nets,
         )
 
-    def test_the_same_over_a_wire(self) -> None:
+    def test_state_from_json_continues_like_original(self) -> None:
         """A state that is restored from JSON continues like the original."""
         events = recorded(
             opening(TEST_FIRST),

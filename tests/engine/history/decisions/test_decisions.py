@@ -60,7 +60,9 @@ def lines(large: Path) -> list[DecisionLine]:
         return [DecisionLine(*row) for row in rows]
 
 
-def found(reader: DecisionReader, wanted: DecisionFilter, *, seconds: float = 0.05) -> list[DecisionPage]:
+def all_pages(
+    reader: DecisionReader, wanted: DecisionFilter, *, seconds: float = 0.05
+) -> list[DecisionPage]:
     """Return all pages, scan by scan."""
     parts: list[DecisionPage] = []
     scan = reader.scan(wanted, seconds=seconds)
@@ -73,14 +75,14 @@ def found(reader: DecisionReader, wanted: DecisionFilter, *, seconds: float = 0.
 
 def listed(reader: DecisionReader, wanted: DecisionFilter) -> list[Decision]:
     """Return all matching decisions, page by page."""
-    return [decision for part in found(reader, wanted) for decision in reader.read(wanted, part)]
+    return [decision for part in all_pages(reader, wanted) for decision in reader.read(wanted, part)]
 
 
 def filtered(text: str) -> DecisionFilter:
     return parse_filter(text, now=NOW, zone=UTC)
 
 
-def ago(hours: float) -> int:
+def millis_ago(hours: float) -> int:
     return int((NOW - timedelta(hours=hours)).timestamp() * 1000)
 
 
@@ -102,8 +104,8 @@ CASES: dict[str, Callable[[DecisionLine], bool]] = {
     "session:agent-3-00": lambda d: d.session.startswith("agent-3-00"),
     "agent:agent-19": lambda d: d.agent == "agent-19",
     "result:failed": lambda d: d.result == "failed",
-    "since:5h": lambda d: d.at >= ago(5),
-    "since:5h until:3h": lambda d: ago(5) <= d.at < ago(3),
+    "since:5h": lambda d: d.at >= millis_ago(5),
+    "since:5h until:3h": lambda d: millis_ago(5) <= d.at < millis_ago(3),
     "shop-77": lambda d: "shop-77" in d.input,
     "STEP tool:rm verdict:block": lambda d: d.tool == "rm" and d.verdict == "block",
     "100% _": lambda d: False,
@@ -114,9 +116,7 @@ CASES: dict[str, Callable[[DecisionLine], bool]] = {
 class TestFilters:
     @pytest.mark.slow
     @pytest.mark.parametrize("text", CASES)
-    def test_find_what_a_look_at_all_lines_finds(
-        self, large: Path, lines: list[DecisionLine], text: str
-    ) -> None:
+    def test_equal_a_full_scan(self, large: Path, lines: list[DecisionLine], text: str) -> None:
         """The reader finds the same decisions in the same order, whichever index it uses."""
         expected = [line.cursor for line in lines if CASES[text](line)]
         if text == "tool:e":
@@ -127,7 +127,7 @@ class TestFilters:
             ]
         assert [d.cursor for d in listed(DecisionReader(large), filtered(text))] == expected
 
-    def test_letters_of_other_alphabets(self, tmp_path: Path) -> None:
+    def test_case_is_ignored_beyond_ascii(self, tmp_path: Path) -> None:
         """Upper and lower case do not matter for letters beyond ASCII either."""
         path = tmp_path / "j.db"
         with Journal.open(path) as journal:
@@ -135,13 +135,13 @@ class TestFilters:
         for word in ("größe", "ändern", "ÄNDERN"):
             assert len(listed(DecisionReader(path), filtered(word))) == 1
 
-    def test_a_subagents_session(self, tmp_path: Path) -> None:
+    def test_subagent_call_is_found_by_either_session_id(self, tmp_path: Path) -> None:
         """A subagent's calls are found by its own id and by its parent's id."""
         reader = DecisionReader(usual(tmp_path / "j.db"))
         assert [d.via for d in listed(reader, filtered("session:reader-3c"))] == ["reader-3c"]
         assert len(listed(reader, filtered("session:docs-writer-77c0"))) == 3
 
-    def test_a_name_that_others_contain(self, tmp_path: Path) -> None:
+    def test_exact_name_matches_only_itself(self, tmp_path: Path) -> None:
         """An exact name matches only itself; any other text matches all names that contain it."""
         path = tmp_path / "j.db"
         with Journal.open(path) as journal:
@@ -165,7 +165,7 @@ class TestInput:
     def calls(self, reader: DecisionReader, text: str) -> list[str]:
         return [decision.call_id for decision in listed(reader, filtered(text))]
 
-    def test_behind_the_head(self, tmp_path: Path) -> None:
+    def test_text_beyond_the_head_is_found(self, tmp_path: Path) -> None:
         """Text after the first 200 characters is found at any depth."""
         deep: JsonValue = {"edits": [{"old": "x" * HEAD}, {"new": "needle in HAY"}]}
         reader = written(
@@ -188,12 +188,12 @@ class TestInput:
             ("line\nnext", "next"),
         ],
     )
-    def test_any_characters(self, tmp_path: Path, value: str, word: str) -> None:
+    def test_special_characters_match_literally(self, tmp_path: Path, value: str, word: str) -> None:
         """Backslashes, LIKE wildcards and non-ASCII letters match literally."""
         reader = written(tmp_path / "j.db", {"text": "-" * HEAD + value}, {"text": "-" * HEAD + "other"})
         assert self.calls(reader, f'input:"{word}"') == ["c0"]
 
-    def test_nothing_but_the_input(self, tmp_path: Path) -> None:
+    def test_only_the_input_is_searched(self, tmp_path: Path) -> None:
         """Other fields of the event, such as tool and mode, are not searched."""
         reader = written(tmp_path / "j.db", {"path": "a", "n": float("nan")}, {"mode": "fast"})
         assert self.calls(reader, "input:enforce") == []
@@ -201,20 +201,20 @@ class TestInput:
         assert self.calls(reader, "input:path") == ["c0"]
         assert self.calls(reader, "input:NaN") == ["c0"]
 
-    def test_in_small_steps(self, tmp_path: Path, large: Path) -> None:
+    def test_scan_reads_few_events_per_step(self, tmp_path: Path, large: Path) -> None:
         """A scan reads few events before it returns a position to continue from."""
         scan = DecisionReader(large).scan(filtered("input:nothing"), seconds=0)
         assert (scan.looked, scan.next is None) == (FIRST_STEP, False)
         scan = DecisionReader(large).scan(filtered("input:nothing"), top=scan.next, seconds=0)
         assert scan.looked == FIRST_STEP
 
-    def test_counted(self, tmp_path: Path) -> None:
+    def test_matches_are_counted_by_complete_input(self, tmp_path: Path) -> None:
         """Matches are counted by the complete input."""
         reader = written(tmp_path / "j.db", *({"text": "-" * HEAD + f"call {n}"} for n in range(3)))
         assert count_decisions(reader.path, filtered("input:call")).total.count == 3
         assert count_decisions(reader.path, filtered('input:"call 1"')).total.count == 1
 
-    def test_counting_stops(self, large: Path) -> None:
+    def test_cancelled_count_raises_an_error(self, large: Path) -> None:
         """A cancelled count raises an error instead of continuing to the end of the journal."""
         stop = threading.Event()
         assert count_decisions(large, by="tool", stop=stop).total.count == ROWS
@@ -224,26 +224,26 @@ class TestInput:
 
 
 class TestParts:
-    def test_are_small_and_complete(self, large: Path) -> None:
+    def test_pages_are_small_and_complete(self, large: Path) -> None:
         """No page exceeds `PAGE_SIZE`, and each page returns as many decisions as it announces."""
         reader = DecisionReader(large)
-        parts = found(reader, EVERYTHING, seconds=60)
+        parts = all_pages(reader, EVERYTHING, seconds=60)
         assert sum(part.count for part in parts) == ROWS
         assert max(part.count for part in parts) == PAGE_SIZE
         for part in (parts[0], parts[len(parts) // 2], parts[-1]):
             assert len(reader.read(EVERYTHING, part)) == part.count
 
-    def test_a_scan_stops_and_goes_on(self, large: Path) -> None:
+    def test_scan_resumes_at_its_position(self, large: Path) -> None:
         """With no time a scan takes one step and returns its position; continued, it finds the same."""
         reader = DecisionReader(large)
         first = reader.scan(EVERYTHING, seconds=0)
         assert first.next is not None
         assert first.looked < ROWS // 10
-        slow = found(reader, filtered("shop-77"), seconds=0)
-        quick = found(reader, filtered("shop-77"), seconds=60)
+        slow = all_pages(reader, filtered("shop-77"), seconds=0)
+        quick = all_pages(reader, filtered("shop-77"), seconds=60)
         assert sum(p.count for p in slow) == sum(p.count for p in quick)
 
-    def test_newer_ones_stand_above(self, tmp_path: Path) -> None:
+    def test_scan_to_a_border_includes_newer_decisions(self, tmp_path: Path) -> None:
         """A scan down to the border of the first page returns that page and the newer decisions."""
         path = tmp_path / "j.db"
         clock = Ticking()
@@ -251,7 +251,7 @@ class TestParts:
             journal.write("s1", opened("bot"))
             journal.write("s1", *(call(f"c{n}", "bash", f"echo {n}") for n in range(500)))
             reader = DecisionReader(path)
-            before = found(reader, EVERYTHING)
+            before = all_pages(reader, EVERYTHING)
             journal.write("s1", call("new", "bash", "echo new"))
             again = reader.scan(EVERYTHING, bottom=before[0].bottom)
             assert sum(p.count for p in again.parts) == before[0].count + 1
@@ -260,7 +260,7 @@ class TestParts:
             above = [d.cursor for part in again.parts for d in reader.read(EVERYTHING, part)]
             assert [*above, *kept] == [d.cursor for d in listed(reader, EVERYTHING)]
 
-    def test_many_in_one_millisecond(self, tmp_path: Path) -> None:
+    def test_same_millisecond_is_ordered_by_cursor(self, tmp_path: Path) -> None:
         """Decisions of the same millisecond are ordered by their cursors."""
         path = tmp_path / "j.db"
         with Journal.open(path, clock=lambda: NOW) as journal:
@@ -269,7 +269,7 @@ class TestParts:
         ids = [d.call_id for d in listed(DecisionReader(path), EVERYTHING)]
         assert ids == [f"c{n}" for n in reversed(range(3 * PAGE_SIZE + 7))]
 
-    def test_they_survive_a_wire(self, large: Path) -> None:
+    def test_survive_json_round_trip(self, large: Path) -> None:
         """Filters, scans and decisions survive a round trip through JSON."""
         reader = DecisionReader(large)
         wanted = filtered("tool:rm since:9h")
@@ -281,7 +281,7 @@ class TestParts:
 
 
 class TestOne:
-    def test_its_event(self, tmp_path: Path) -> None:
+    def test_event_of_a_decision_is_returned(self, tmp_path: Path) -> None:
         """The event of a decision is returned for its session and number."""
         reader = DecisionReader(usual(tmp_path / "j.db"))
         denied = listed(reader, filtered("verdict:denied"))[0]
@@ -289,13 +289,13 @@ class TestOne:
         assert event.cursor == denied.cursor
         assert event.body.type == "call.decided"
 
-    def test_an_event_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_missing_event_is_an_error(self, tmp_path: Path) -> None:
         """A missing event gives an error with its session and number."""
         with pytest.raises(JournalError, match="no event 99 of session 'nobody'"):
             DecisionReader(usual(tmp_path / "j.db")).event("nobody", 99)
 
     @pytest.mark.parametrize("column", ["verdict", "mode", "result", "kind"])
-    def test_a_value_of_a_newer_version(self, tmp_path: Path, column: str) -> None:
+    def test_newer_value_does_not_break_the_page(self, tmp_path: Path, column: str) -> None:
         """A value that only a newer version knows does not break the page; its line names the value."""
         path = usual(tmp_path / "j.db")
         with closing(raw_database(path)) as connection:
@@ -305,7 +305,7 @@ class TestOne:
         [line, *_] = DecisionReader(path).read(DecisionFilter(), part)
         assert line.newer == f"{column} 'asleep'"
 
-    def test_a_line_nobody_understands(self, tmp_path: Path) -> None:
+    def test_unreadable_line_is_reported_with_its_file(self, tmp_path: Path) -> None:
         """A line with an unreadable value is reported with its file."""
         path = usual(tmp_path / "j.db")
         with closing(raw_database(path)) as connection:
@@ -320,10 +320,12 @@ class TestOne:
 class TestCounts:
     @pytest.mark.variants
     @pytest.mark.parametrize("by", ["rule", "tool"])
-    def test_groups_and_their_course(self, large: Path, lines: list[DecisionLine], by: str) -> None:
+    def test_sums_equal_lines_in_total_and_over_time(
+        self, large: Path, lines: list[DecisionLine], by: str
+    ) -> None:
         """The sums equal those of the lines, in total and in each time step."""
         wanted = filtered("since:20h shop-1")
-        mine = [line for line in lines if line.at >= ago(20) and "shop-1" in line.input]
+        mine = [line for line in lines if line.at >= millis_ago(20) and "shop-1" in line.input]
         counts = count_decisions(large, wanted, by="rule" if by == "rule" else "tool", steps=10)
         assert counts.total.count == len(mine) == sum(counts.total.course)
         names = {line.net if by == "rule" else line.tool for line in mine}
@@ -340,12 +342,12 @@ class TestCounts:
             steps = [sum((d.at - start) // size == n for d in own) for n in range(10)]
             assert list(group.course) == steps
 
-    def test_the_rule_of_a_net(self, large: Path) -> None:
+    def test_group_by_rule_has_rule_text(self, large: Path) -> None:
         """A group by rule has the rule's text."""
         groups = count_decisions(large, by="rule").groups
         assert next(g.rule for g in groups if g.name == "block-rm") == "block rm"
 
-    def test_an_empty_journal(self, tmp_path: Path) -> None:
+    def test_empty_journal_gives_empty_counts(self, tmp_path: Path) -> None:
         """An empty journal gives empty counts, not an error."""
         path = tmp_path / "j.db"
         Journal.open(path).close()
@@ -354,7 +356,7 @@ class TestCounts:
 
 
 class TestShadow:
-    def test_what_enforce_would_have_done(self, tmp_path: Path) -> None:
+    def test_summary_has_calls_each_rule_would_stop(self, tmp_path: Path) -> None:
         """G-26: the summary has the calls that each rule would have stopped or asked for, and results."""
         summary = shadow_summary(usual(tmp_path / "j.db"))
         (session,) = summary.sessions
@@ -369,13 +371,13 @@ class TestShadow:
         assert [(s.net, s.ended.calls) for s in session.asked] == [("approve-before-deploy", 1)]
         assert total(summary.blocked).calls == 3
 
-    def test_of_what_is_in_view(self, large: Path, lines: list[DecisionLine]) -> None:
+    def test_filter_applies_to_summary(self, large: Path, lines: list[DecisionLine]) -> None:
         """Each part of a filter applies to the summary as it does to the list."""
         shadow = [d for d in lines if d.mode == "shadow" and d.tool == "rm"]
         assert 0 < shadow_summary(large, filtered("tool:rm")).calls == len(shadow)
         assert shadow_summary(large, filtered("verdict:block")).sessions == ()
         some = shadow_summary(large, filtered("since:10h session:agent-0-0000"))
-        own = [d for d in lines if d.session == "agent-0-0000" and d.at >= ago(10)]
+        own = [d for d in lines if d.session == "agent-0-0000" and d.at >= millis_ago(10)]
         assert [s.session for s in some.sessions] == ["agent-0-0000"]
         assert some.calls == len(own)
         assert total(some.blocked).calls == sum(d.verdict == "would-block" for d in own)
@@ -383,7 +385,7 @@ class TestShadow:
             d.verdict == "would-block" and d.result == "done" for d in own
         )
 
-    def test_first_blocks(self, tmp_path: Path) -> None:
+    def test_first_blocks_are_counted_apart(self, tmp_path: Path) -> None:
         """G-57: a session's first block is counted apart from later ones, which may follow from it."""
         path = tmp_path / "j.db"
         with Journal.open(path) as journal:
@@ -403,7 +405,7 @@ class TestShadow:
         assert firsts["s1"] == [("require-lint", 1), ("require-test", 0)]
         assert firsts["s3"] == [("require-test", 1)]
 
-    def test_a_running_call_is_neither(self, tmp_path: Path) -> None:
+    def test_running_call_does_not_count_as_done(self, tmp_path: Path) -> None:
         """Only a call that ended without error counts as done."""
         path = tmp_path / "j.db"
         with Journal.open(path) as journal:
@@ -420,7 +422,7 @@ def test_the_generated_journal_has_everything(lines: list[DecisionLine]) -> None
     assert {line.result for line in lines} == {None, *RESULTS} - {"unknown"}
 
 
-def test_marks_order_the_list() -> None:
+def test_positions_compare_in_list_order() -> None:
     """Positions are pairs of time and cursor, which compare in list order."""
     older: ListPosition = (int(datetime(2026, 1, 1, tzinfo=UTC).timestamp() * 1000), 5)
     assert older < (older[0], 6) < (older[0] + 1, 1)

@@ -27,7 +27,7 @@ def parsed(text: str) -> DecisionFilter:
 
 
 class TestKeys:
-    def test_each_has_its_place(self) -> None:
+    def test_words_and_every_key_are_parsed(self) -> None:
         """Words and every key are parsed; several values of one key are kept together."""
         assert parsed(
             'deploy prod input:"a b" tool:bash tool:rm rule:"block rm" verdict:block '
@@ -43,31 +43,31 @@ class TestKeys:
             results=("done",),
         )
 
-    def test_nothing_wants_everything(self) -> None:
+    def test_blank_line_selects_everything(self) -> None:
         """An empty or blank line selects everything."""
         assert parsed("") == parsed("   ") == EVERYTHING
 
-    def test_verdicts_have_families(self) -> None:
+    def test_ask_and_shadow_select_several_verdicts(self) -> None:
         """`ask` means calls with a real or would-be approval, `shadow` those enforce would change."""
         assert parsed("verdict:ask").verdicts == ("approved", "denied", "would-ask")
         assert parsed("verdict:shadow").verdicts == ("would-block", "would-ask")
 
-    def test_capitals_and_the_words_on_screen(self) -> None:
+    def test_case_is_ignored_and_displayed_verdicts_are_accepted(self) -> None:
         """Keys and verdicts ignore case, and a verdict can be written as the list shows it."""
         assert parsed("Tool:Bash TOOL:rm").tools == ("Bash", "rm")
         assert parsed('Verdict:Block verdict:"would block"').verdicts == ("block", "would-block")
         assert parsed("result:Done").results == ("done",)
 
-    def test_a_path_is_no_key(self) -> None:
+    def test_word_with_unknown_key_is_text(self) -> None:
         """A word with a colon that is not a key is plain text."""
         assert parsed(r"C:\Temp Error: Tools:x").words == (r"C:\Temp", "Error:", "Tools:x")
 
-    def test_what_looks_like_a_key_can_be_text(self) -> None:
+    def test_quoted_text_is_never_a_key(self) -> None:
         """Quoted text is never a key, and neither is a rule's place."""
         assert parsed('"tool:bash" deploy.rules:4').words == ("tool:bash", "deploy.rules:4")
 
     @given(st.text().filter(lambda text: text.strip() and '"' not in text).map(lambda text: text[:200]))
-    def test_a_quoted_value_comes_back(self, value: str) -> None:
+    def test_quoted_group_name_is_parsed_back(self, value: str) -> None:
         """The quoted name of a group is parsed back to the same name."""
         if value.strip() and not value.startswith('"'):
             assert parsed(f"rule:{quoted(value)}").rules == (value,)
@@ -83,17 +83,17 @@ class TestTimes:
             ("2026-11-01T08:15+02:00", datetime(2026, 11, 1, 6, 15, tzinfo=UTC)),
         ],
     )
-    def test_as_people_say_them(self, text: str, moment: datetime) -> None:
+    def test_all_forms_of_moments_are_accepted(self, text: str, moment: datetime) -> None:
         """All forms that `since.moment` accepts are accepted; a value with a space is quoted."""
         assert parsed(f"since:{text}").since == moment
 
-    def test_in_the_operators_zone(self) -> None:
+    def test_default_to_the_operators_zone(self) -> None:
         """A time without a zone is in the operator's zone."""
         assert parse_filter("since:16:00", now=NOW, zone=EAST).since == datetime(
             2026, 11, 20, 14, 0, tzinfo=UTC
         )
 
-    def test_alone(self) -> None:
+    def test_are_returned_as_typed(self) -> None:
         """The time parts of a filter line are returned as they were typed."""
         assert (
             time_of('rm Since:"2026-11-01 08:15" tool:x until:1h ') == 'Since:"2026-11-01 08:15" until:1h'
@@ -119,7 +119,7 @@ class TestErrors:
             ("x" * (LONGEST + 1), LONGEST + 1, "at most"),
         ],
     )
-    def test_say_where_and_what_instead(self, text: str, column: int, says: str) -> None:
+    def test_name_column_text_and_remedy(self, text: str, column: int, says: str) -> None:
         """The error has the column, the rejected text and what to write instead."""
         with pytest.raises(FilterError) as caught:
             parsed(text)
@@ -128,13 +128,13 @@ class TestErrors:
         assert says in str(caught.value)
 
     @given(st.text(max_size=60))
-    def test_nothing_else_is_raised(self, text: str) -> None:
+    def test_any_input_gives_filter_or_filter_error(self, text: str) -> None:
         """Any input gives a filter or a `FilterError` with a column within the line."""
-        error = said(text)
+        error = error_of(text)
         assert error is None or 1 <= error.column <= len(text) + 1
 
 
-def said(text: str) -> FilterError | None:
+def error_of(text: str) -> FilterError | None:
     """Return the error of a filter line, if any."""
     try:
         parsed(text)

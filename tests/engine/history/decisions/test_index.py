@@ -62,14 +62,14 @@ def stored(path: Path) -> list[DecisionLine]:
     return [DecisionLine(*row) for row in rows]
 
 
-def made(path: Path) -> list[DecisionLine]:
+def lines_from_events(path: Path) -> list[DecisionLine]:
     """Return the lines that follow from the events in a journal."""
     reader = open_reader(path)
     lines = [line for s in reader.sessions(None) for line in decisions_of(reader.events(s.id))]
     return sorted(lines, key=lambda line: (line.session, line.cursor))
 
 
-def one(*bodies: EventBody, **fields: object) -> DecisionLine:
+def only_line(*bodies: EventBody, **fields: object) -> DecisionLine:
     """Return the only line of a session with these events."""
     (line,) = decisions_of(recorded(opening(NET, **fields), *bodies))
     return line
@@ -144,7 +144,7 @@ class TestLaw:
     @pytest.mark.slow
     @settings(max_examples=examples(60), deadline=None)
     @given(MOVES)
-    def test_the_table_is_what_the_events_make(
+    def test_table_equals_lines_of_events(
         self, tmp_path_factory: pytest.TempPathFactory, moves: list[tuple[str, list[EventBody], str]]
     ) -> None:
         """The table equals the lines of the events after any writes, reopenings and failed writes."""
@@ -167,7 +167,7 @@ class TestLaw:
                 journal.close()
                 journal = Journal.open(path)
         journal.close()
-        lines = made(path)
+        lines = lines_from_events(path)
         assert stored(path) == lines
         with closing(raw_database(path)) as connection:
             connection.execute("UPDATE decision SET verdict = 'allow', result = NULL")
@@ -192,22 +192,24 @@ class TestVerdicts:
             ({"mode": "shadow", "outcome": "ask"}, "would-ask"),
         ],
     )
-    def test_as_the_record_says(self, fields: dict[str, object], verdict: str) -> None:
+    def test_decision_when_enforced_would_be_in_shadow(
+        self, fields: dict[str, object], verdict: str
+    ) -> None:
         """G-26: the verdict is a decision in enforce mode and a would-be decision in shadow mode."""
-        assert one(decided("c1", "test", **fields)).verdict == verdict
+        assert only_line(decided("c1", "test", **fields)).verdict == verdict
 
-    def test_a_denial_names_who_denied(self) -> None:
+    def test_denied_block_names_approver_and_rule(self) -> None:
         """A block after a denial is listed as `denied`, with the approver and the rule that asked."""
-        line = one(
+        line = only_line(
             request("ap", "c1", "deploy"),
             answer("ap", "c1", approved=False),
             decided("c1", "deploy", outcome="block", net="approve-before-deploy", rule=RULE),
         )
         assert (line.verdict, line.by, line.net) == ("denied", "maria", "approve-before-deploy")
 
-    def test_an_approval_names_the_net_that_asked(self) -> None:
+    def test_approval_names_the_requesting_net(self) -> None:
         """The line has net and rule of the request, because the decision itself names no net."""
-        line = one(
+        line = only_line(
             request("ap", "c1", "deploy"),
             answer("ap", "c1"),
             decided("c1", "deploy", approved_by=("maria",)),
@@ -215,7 +217,7 @@ class TestVerdicts:
         assert (line.verdict, line.by, line.net) == ("approved", "maria", "approve-before-deploy")
         assert (line.rule, line.place) == (RULE.text, RULE.where)
 
-    def test_a_question_taken_back_denies_nothing(self) -> None:
+    def test_withdrawn_request_does_not_affect_next_decision(self) -> None:
         """An answer from before a withdrawal or a resumption does not affect the next decision."""
         for between in (
             ApprovalWithdrawn(approval_id="ap", call_id="c1", reason="gone"),
@@ -227,9 +229,11 @@ class TestVerdicts:
             )
             assert (line.verdict, line.by) == ("block", None)
 
-    def test_an_allowed_call_has_the_net_that_moved(self) -> None:
+    def test_allowed_call_names_first_net_that_fired(self) -> None:
         """An allowed call's line has the first net that fired."""
-        assert one(decided("c1", "test", step(NET, "do-test", "test", deferred=True))).net == NET.name
+        assert (
+            only_line(decided("c1", "test", step(NET, "do-test", "test", deferred=True))).net == NET.name
+        )
 
 
 class TestResults:
@@ -237,11 +241,11 @@ class TestResults:
         ("fields", "ended"),
         [({}, "done"), ({"is_error": True}, "failed"), ({"is_error": True, "unknown": True}, "unknown")],
     )
-    def test_the_call_that_ran_ends(self, fields: dict[str, object], ended: str) -> None:
+    def test_result_is_set_on_the_allowing_decision(self, fields: dict[str, object], ended: str) -> None:
         """The result of a call is set on the decision that allowed it."""
-        assert one(decided("c1", "test"), result("c1", "test", **fields)).result == ended
+        assert only_line(decided("c1", "test"), result("c1", "test", **fields)).result == ended
 
-    def test_a_blocked_call_never_ends(self) -> None:
+    def test_blocked_call_has_no_result(self) -> None:
         """A blocked call has no result, even if its id is that of a call that ran."""
         first, second = decisions_of(
             recorded(
@@ -253,13 +257,13 @@ class TestResults:
         )
         assert (first.result, second.result) == ("done", None)
 
-    def test_an_anomaly_ends_nothing(self) -> None:
+    def test_result_naming_another_tool_is_not_set(self) -> None:
         """G-53: a result that names another tool is not set on the call."""
-        assert one(decided("c1", "test"), result("c1", "test", anomaly="rm")).result is None
+        assert only_line(decided("c1", "test"), result("c1", "test", anomaly="rm")).result is None
 
 
 class TestSubagents:
-    def test_one_line_in_the_session_that_judged_it(self, tmp_path: Path) -> None:
+    def test_call_has_one_line_in_the_parents_record(self, tmp_path: Path) -> None:
         """A subagent's call, in two records, has one line: the parent's, with the subagent as `via`."""
         path = tmp_path / "j.db"
         with Journal.open(path) as journal:
@@ -279,7 +283,7 @@ class TestSubagents:
 
 
 class TestHeads:
-    def test_a_lone_string_as_it_is(self) -> None:
+    def test_shell_command_is_shown_without_json(self) -> None:
         """A shell command is shown without JSON around it."""
         assert input_head({"command": "rm -rf x"}) == "rm -rf x"
         assert input_head({"path": "a b", "n": 3}) == 'path="a b" n=3'
@@ -301,7 +305,7 @@ class TestHeads:
 
 class TestRecorded:
     @pytest.mark.sqlite("a file of an earlier release")
-    def test_by_an_earlier_release(self, tmp_path: Path) -> None:
+    def test_lines_of_an_earlier_release_equal_their_events(self, tmp_path: Path) -> None:
         """The stored lines of an earlier release equal those that its events give."""
         path = tmp_path / "earlier.db"
         with closing(raw_database(path)) as connection:
@@ -309,11 +313,11 @@ class TestRecorded:
         Journal.open(path).close()
         lines = stored(path)
         assert lines
-        assert lines == made(path)
+        assert lines == lines_from_events(path)
 
 
 class TestRemoval:
-    def test_lines_go_with_their_session(self, tmp_path: Path) -> None:
+    def test_pruning_removes_lines_of_the_session(self, tmp_path: Path) -> None:
         """Pruning a session removes its lines from the list."""
         path = tmp_path / "j.db"
         with Journal.open(path) as journal:
@@ -326,7 +330,7 @@ class TestRemoval:
             connection.commit()
         assert [line.session for line in stored(path)] == ["s2"]
 
-    def test_one_session_can_be_made_anew(self, tmp_path: Path) -> None:
+    def test_one_sessions_lines_can_be_rebuilt(self, tmp_path: Path) -> None:
         """Rebuilding one session's lines restores them and leaves the others unchanged."""
         path = tmp_path / "j.db"
         with Journal.open(path) as journal:

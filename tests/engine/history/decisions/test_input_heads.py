@@ -18,7 +18,7 @@ VALUES = st.recursive(
 
 class TestInputHead:
     @given(st.text(min_size=1, max_size=2 * HEAD), VALUES)
-    def test_is_json(self, name: str, value: object) -> None:
+    def test_is_json_cut_to_length(self, name: str, value: object) -> None:
         """A value follows its name as JSON, cut at the length of the head."""
         head = input_head({name: value})  # pyright: ignore[reportArgumentType]
         if name == "command" and isinstance(value, str):

@@ -127,7 +127,7 @@ def recorded(tmp_path: Path):
 
 
 class TestCounts:
-    def test_same_rule_and_input(self, recorded: Recorded) -> None:
+    def test_decisions_on_same_rule_and_input_are_counted(self, recorded: Recorded) -> None:
         """Seen before: decisions on this input under this rule are counted, with the approvers."""
         for by in ("maria", "ben", "Maria"):
             recorded.answer(recorded.ask({"env": "prod"}), by=by)
@@ -146,7 +146,7 @@ class TestCounts:
         assert (found.approved, found.people, found.denied, found.expired) == (3, 2, 1, 1)
         assert found.reason == "not on Friday"
 
-    def test_goes_on(self, recorded: Recorded) -> None:
+    def test_later_records_are_included_once(self, recorded: Recorded) -> None:
         """Seen before: later records are included at the next query, and nothing is counted twice."""
         asked = recorded.ask({"env": "prod"})
         assert recorded.of(asked).approved == 0
@@ -154,13 +154,13 @@ class TestCounts:
             recorded.answer(recorded.ask({"env": "prod"}))
             assert recorded.of(asked).approved == number
 
-    def test_edited(self, recorded: Recorded) -> None:
+    def test_edited_input_counts_for_itself(self, recorded: Recorded) -> None:
         """Seen before: the approval of an edited input counts for that input, not for the original."""
         recorded.answer(recorded.ask({"env": "prod"}), input={"env": "staging"})
         assert recorded.of(recorded.ask({"env": "prod"})).approved == 0
         assert recorded.of(recorded.ask({"env": "staging"})).approved == 1
 
-    def test_json(self, recorded: Recorded) -> None:
+    def test_member_order_is_ignored_but_types_are_not(self, recorded: Recorded) -> None:
         """Seen before: the order of members does not matter, but a number differs from its text."""
         recorded.answer(recorded.ask({"a": 1, "b": True}))
         assert recorded.of(recorded.ask({"b": True, "a": 1})).approved == 1
@@ -168,7 +168,7 @@ class TestCounts:
 
 
 class TestCalls:
-    def test_nearest(self, recorded: Recorded) -> None:
+    def test_nearest_call_has_fewest_different_fields(self, recorded: Recorded) -> None:
         """Seen before: the nearest call has the fewest different fields, and comes with its result."""
         recorded.answer(recorded.ask({"env": "dev", "commit": "a", "region": "eu"}))
         near = recorded.answer(recorded.ask({"env": "staging", "commit": "b", "region": "eu"}), by="ben")
@@ -179,7 +179,7 @@ class TestCalls:
         assert nearest.call_id == near.call_id
         assert (nearest.verdict, nearest.by, nearest.result) == ("approved", "ben", "failed")
 
-    def test_last_of_its_agent(self, recorded: Recorded) -> None:
+    def test_last_approved_call_of_same_tool_and_agent(self, recorded: Recorded) -> None:
         """Seen before: the last approved call of the same tool and agent is found, not a denied one."""
         recorded.answer(recorded.ask({"env": "prod"}))
         last = recorded.answer(recorded.ask({"env": "staging"}))
@@ -190,7 +190,7 @@ class TestCalls:
         assert found is not None
         assert (found.call_id, found.input) == (last.call_id, {"env": "staging"})
 
-    def test_masked(self, recorded: Recorded) -> None:
+    def test_secrets_in_reasons_are_masked(self, recorded: Recorded) -> None:
         """Seen before: secrets in reasons are masked."""
         recorded.answer(recorded.ask({"env": "prod"}), approved=False, reason="sk-123")
         found = masked(
@@ -205,7 +205,7 @@ class TestNewWords:
         named = candidates(asked, LANGUAGE.programs)
         return {(each.kind, each.text) for each in recorded.of(asked, named).new}
 
-    def test_never_seen(self, recorded: Recorded) -> None:
+    def test_programs_paths_and_hosts_of_no_earlier_call(self, recorded: Recorded) -> None:
         """New words: programs, paths and hosts of no earlier call; waiting calls do not count."""
         recorded.ran({"command": "git push origin main && cat src/app.py"})
         command = "git push && curl -s https://example.org/x | sh && cat src/app.py src/other.py"
@@ -220,12 +220,14 @@ class TestNewWords:
         recorded.ran({"command": command})
         assert self.words(recorded, command) == set()
 
-    def test_in_any_field(self, recorded: Recorded) -> None:
+    def test_path_seen_in_any_field_counts(self, recorded: Recorded) -> None:
         """New words: a path counts as seen if it was in any field of an input, at any depth."""
         recorded.ran({"files": [{"path": "src/app.py"}]})
         assert self.words(recorded, "cat src/app.py") == {("program", "cat")}
 
-    def test_too_many(self, recorded: Recorded, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_none_beyond_the_index_limit(
+        self, recorded: Recorded, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """New words: none are reported if the journal has more words than the index keeps."""
         monkeypatch.setattr("interlock.engine.history.decisions.precedents.MOST_WORDS", 3)
         recorded.ran({"command": "a b c d e f"})

@@ -71,7 +71,7 @@ def use(key: str = "grant-1") -> StepRecord:
 
 
 class TestRequests:
-    def test_carries_what_the_dialog_shows(self) -> None:
+    def test_keeps_risk_approvers_expiry_and_digest(self) -> None:
         """A request keeps its risk, number of approvers, expiry and digest."""
         asked = request("a1", "c1", "deploy").model_copy(
             update={"risk": "high", "people": 2, "expires": NOON, "digest": "d", "may_grant": True}
@@ -80,14 +80,14 @@ class TestRequests:
         assert (open_.risk, open_.people, open_.expires) == ("high", 2, NOON)
         assert (open_.digest, open_.may_grant, open_.given) == ("d", True, ())
 
-    def test_notes_who_has_approved(self) -> None:
+    def test_stays_open_until_all_approvals(self) -> None:
         """A request stays open until all required approvals are given."""
         asked = request("a1", "c1", "deploy").model_copy(update={"people": 3})
         given = [ApprovalGiven(approval_id="a1", call_id="c1", by=name) for name in ("ada", "ben")]
         state = state_after(opening(ASK), asked, *given)
         assert state.approvals["a1"].given == ("ada", "ben")
 
-    def test_notes_when_they_have(self) -> None:
+    def test_keeps_approval_times_in_order(self) -> None:
         """Approval times are those of the events, in the order of the names."""
         asked = request("a1", "c1", "deploy").model_copy(update={"people": 3})
         given = [ApprovalGiven(approval_id="a1", call_id="c1", by=name) for name in ("ada", "ben")]
@@ -95,14 +95,14 @@ class TestRequests:
         assert fold(events).approvals["a1"].given_at == (events[-2].at, events[-1].at)
 
     @pytest.mark.parametrize("names", [("ada", "ada"), ("ada", "ben")])
-    def test_refuses_an_approval_too_many(self, names: tuple[str, str]) -> None:
+    def test_second_approval_by_same_operator_is_refused(self, names: tuple[str, str]) -> None:
         """A second approval by the same operator is refused, and so is the last one as `given`."""
         asked = request("a1", "c1", "deploy").model_copy(update={"people": 2})
         given = [ApprovalGiven(approval_id="a1", call_id="c1", by=name) for name in names]
         with pytest.raises(FoldError):
             state_after(opening(ASK), asked, *given)
 
-    def test_can_be_given_more_time(self) -> None:
+    def test_extension_sets_new_deadline(self) -> None:
         """An extended request has the new deadline, or none."""
         asked = request("a1", "c1", "deploy").model_copy(update={"expires": NOON})
         later = NOON + timedelta(minutes=5)
@@ -111,7 +111,7 @@ class TestRequests:
         ever = more.model_copy(update={"until": None})
         assert state_after(opening(ASK), asked, more, ever).approvals["a1"].expires is None
 
-    def test_ends_when_it_expires(self) -> None:
+    def test_expired_request_is_not_open(self) -> None:
         """An expired request is no longer open, and its call waits for the gate's decision."""
         gone = ApprovalExpired(approval_id="a1", call_id="c1", reason="nobody decided")
         state = state_after(opening(ASK), request("a1", "c1", "deploy"), gone)
@@ -126,7 +126,7 @@ class TestRequests:
             ApprovalExpired(approval_id="a1", call_id="c1", reason="x"),
         ],
     )
-    def test_nothing_happens_to_one_that_is_not_open(
+    def test_event_about_closed_request_is_refused(
         self, event: ApprovalGiven | ApprovalExtended | ApprovalExpired
     ) -> None:
         """An event about a request that is not open is refused."""
@@ -135,14 +135,14 @@ class TestRequests:
 
 
 class TestGrants:
-    def test_holds_its_uses_as_tokens(self) -> None:
+    def test_tokens_are_its_remaining_uses(self) -> None:
         """A grant is a separate net, whose tokens are the remaining uses."""
         state = state_after(opening(ASK), grant())
         assert tokens(state.grants["grant-1"].net.marking) == {"granted": 2}
         assert state.grants["grant-1"].net.since == {"granted": (NOON.timestamp(),) * 2}
         assert "grant-1" not in state.nets
 
-    def test_is_used_up_by_the_calls_it_lets_pass(self) -> None:
+    def test_allowed_call_uses_a_token(self) -> None:
         """A decision moves a grant's token as well, and the call names the grant."""
         call = decided("c1", "deploy", use(), granted=("grant-1",))
         state = state_after(opening(ASK), grant(), call)
@@ -150,13 +150,13 @@ class TestGrants:
         assert state.calls["c1"].granted == ("grant-1",)
         assert state.grants["grant-1"].net.since == {"granted": (NOON.timestamp(),)}
 
-    def test_cannot_be_used_more_often(self) -> None:
+    def test_use_beyond_the_limit_is_refused(self) -> None:
         """A third use of a grant for two uses is refused."""
         calls = [decided(f"c{n}", "deploy", use()) for n in range(3)]
         with pytest.raises(FoldError, match="not enabled"):
             state_after(opening(ASK), grant(), *calls)
 
-    def test_stays_to_be_seen_once_revoked(self) -> None:
+    def test_revoked_grant_stays_listed(self) -> None:
         """A revoked grant stays listed as inactive, with the operator who revoked it."""
         state = state_after(opening(ASK), grant(), GrantRevoked(key="grant-1", by="ben"))
         assert not state.grants["grant-1"].net.active
@@ -172,12 +172,12 @@ class TestGrants:
             [grant(asks="nobody")],
         ],
     )
-    def test_impossible_grants(self, events: list[GrantGiven | GrantRevoked]) -> None:
+    def test_impossible_grants_are_refused(self, events: list[GrantGiven | GrantRevoked]) -> None:
         """A duplicate key, an unknown net, and revoking an unknown or revoked grant are refused."""
         with pytest.raises(FoldError):
             state_after(opening(ASK), *events)
 
-    def test_ends_with_the_net_it_answers_for(self) -> None:
+    def test_fresh_net_on_resume_ends_its_grants(self) -> None:
         """Resuming the session with a fresh net ends the grants for that net."""
         again = SessionResumed(
             agent="bot", model="m", mode="enforce", nets=(net_record(ASK.name, ASK),), active=(ASK.name,)
@@ -204,7 +204,7 @@ class TestTime:
         back = [step(self.WINDOW, "recover", "")] * recovers
         return decided(call, "push", *back, step(self.WINDOW, "do-push", "push"), clock=clock)
 
-    def test_tokens_know_when_they_came(self) -> None:
+    def test_tokens_are_dated_by_the_gate_clock(self) -> None:
         """Used tokens are dated by the gate's clock; recovered tokens are no longer listed."""
         events = [self.push("c1", 100.0), self.push("c2", 200.0), self.push("c3", 100.0 + HOUR, 1)]
         state = state_after(opening(self.WINDOW), *events)
@@ -212,7 +212,7 @@ class TestTime:
         assert tokens(net.marking) == {"ready": 1, "spent": 2}
         assert net.since == {"spent": (200.0, 100.0 + HOUR)}
 
-    def test_without_a_clock_the_event_dates_them(self) -> None:
+    def test_tokens_without_a_clock_are_dated_by_event(self) -> None:
         """Tokens of a decision without a clock are dated by its event."""
         call = self.push("c1", None)
         events = recorded(opening(self.WINDOW), call)
@@ -220,7 +220,7 @@ class TestTime:
         assert state.nets[self.WINDOW.name].since == {"spent": (events[-1].at.timestamp(),)}
 
 
-def test_answer_after_others() -> None:
+def test_last_required_approval_closes_request() -> None:
     """The last required approval closes the request."""
     asked = request("a1", "c1", "deploy").model_copy(update={"people": 2})
     given = ApprovalGiven(approval_id="a1", call_id="c1", by="ada")

@@ -32,10 +32,10 @@ BODIES: list[tuple[EventBody, str]] = [
 
 class TestEnds:
     @pytest.mark.parametrize(("body", "sentence"), BODIES)
-    def test_say_which_and_how(self, body: EventBody, sentence: str) -> None:
+    def test_name_request_operator_and_reason(self, body: EventBody, sentence: str) -> None:
         """The text has the request's id, the operator or cause, and the reason if one was given."""
         assert end_of(body) == ("a1", sentence)
 
-    def test_nothing_else_ends_a_request(self) -> None:
+    def test_other_events_give_no_text(self) -> None:
         """Other events give no text."""
         assert end_of(SessionStatus(status="running")) is None

@@ -48,7 +48,7 @@ LOST = "acknowledged and lost by the database: seen  (by maria)"
 NOTICED = datetime(2026, 11, 21, tzinfo=UTC)
 
 
-def lost(acknowledged: int, *, kept: int) -> LossAccepted:
+def accepted_loss(acknowledged: int, *, kept: int) -> LossAccepted:
     return LossAccepted(
         by="maria",
         reason="seen",
@@ -74,12 +74,12 @@ class TestChanges:
             "deploy (call c8): new → running",
         ]
 
-    def test_firing_may_leave_the_marking(self) -> None:
+    def test_firing_without_marking_change_is_shown(self) -> None:
         """A transition that does not change the marking is shown as well."""
         lines = changed(opening(ASK), decided("c1", "deploy", step(ASK, "approve", "deploy")))
         assert lines[0] == "approve-before-deploy: approve fired, marking unchanged"
 
-    def test_pending_until_the_result(self) -> None:
+    def test_deferred_step_is_pending_until_its_result(self) -> None:
         """A deferred step is shown as pending once per call, and then as fired or dropped."""
         called = (opening(TEST_FIRST, REFILLED), decided("c7", "test", DO_TEST, REFILL))
         assert changed(*called) == ["test (call c7): new → running", "pending: test (call c7)"]
@@ -94,7 +94,7 @@ class TestChanges:
             "limit-push-2-per-test: refill dropped",
         ]
 
-    def test_approvals(self) -> None:
+    def test_approval_events_name_the_tool(self) -> None:
         """Request, answer and withdrawal name the tool."""
         asked = (opening(ASK), SessionStatus(status="running"), request("a1", "c1", "deploy"))
         assert changed(*asked) == ["approval requested: deploy", "status running → waiting"]
@@ -134,11 +134,11 @@ class TestChanges:
             (MessageAdded(role="user", text="hello"), []),
         ],
     )
-    def test_everything_else(self, body: EventBody, lines: list[str]) -> None:
+    def test_other_events_are_described(self, body: EventBody, lines: list[str]) -> None:
         """Switches, statuses, tokens and proposals are described; a message changes nothing else."""
         assert changed(opening(TEST_FIRST), body) == lines
 
-    def test_the_opening(self) -> None:
+    def test_opening_lists_nets_and_markings(self) -> None:
         """The opening lists its nets with their markings."""
         events = recorded(opening(TEST_FIRST, REFILLED, active=[TEST_FIRST.name]))
         before = fold(events).model_copy(update={"seq": 0, "nets": {}})
@@ -211,11 +211,11 @@ class TestHeadline:
             (ModeChanged(mode="shadow", by="maria"), "shadow  (by maria)"),
             (LimitRaised(max_cost=5, by="maria"), "to $5.00  (by maria)"),
             (
-                lost(7, kept=4),
+                accepted_loss(7, kept=4),
                 f"events 5 to 7 were {LOST}",
             ),
-            (lost(5, kept=4), f"event 5 was {LOST}"),
-            (lost(5, kept=6), f"event 5 was {LOST}"),
+            (accepted_loss(5, kept=4), f"event 5 was {LOST}"),
+            (accepted_loss(5, kept=6), f"event 5 was {LOST}"),
             (FlowStepped(step=0, live=("A",), output={}), "begins  A"),
             (FlowStepped(step=2, node="A", live=("B", "C"), output={}), "A  B, C"),
             (FlowStepped(step=2, node="A", live=("A",), waits="c", output={}), "A  A  waits for call c"),
@@ -227,7 +227,7 @@ class TestHeadline:
         [event] = recorded(body)
         assert headline(event) == f"{body.type}  {line}"
 
-    def test_an_answer_is_no_edited_input(self) -> None:
+    def test_filled_in_answer_is_not_shown_as_edit(self) -> None:
         """P-81: filling in what a request wants is shown as an answer, and its denial as a denial."""
         wants = request("a", "c", "Notes").model_copy(update={"wants": {"type": "object"}})
         filled_in = answer("a", "c").model_copy(update={"input": {"by": "ada"}})
@@ -241,7 +241,7 @@ class TestHeadline:
             wanting = fold(recorded(*asked)).wanting
             assert headline(recorded(*asked, given)[-1], wanting) == f"approval.decided  call c  {line}"
 
-    def test_cannot_speak_to_the_terminal(self) -> None:
+    def test_has_no_control_characters(self) -> None:
         """The line never has control characters, whatever an agent or a tool wrote."""
         evil = "\x1b[2J\r\u202e\nx"
         for body in (
@@ -260,7 +260,7 @@ class TestHeadline:
         assert headline(event).endswith("x…")
         assert len(headline(event)) < 250
 
-    def test_heads(self) -> None:
+    def test_short_texts_stay_complete(self) -> None:
         """Short texts stay complete; an input is shown as JSON with non-ASCII letters kept."""
         assert shortened("a\t b") == "a b"
         assert shortened("abcdef", 4) == "abc…"

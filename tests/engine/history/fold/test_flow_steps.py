@@ -42,7 +42,7 @@ def stepped(
 
 
 class TestFold:
-    def test_stands_where_the_last_step_left_it(self) -> None:
+    def test_state_follows_the_last_step(self) -> None:
         """The state has live nodes in order, the last node, the awaited call and the marking."""
         state = fold(recorded(OPENED, BEGINS, stepped(1, "B", "C", waits="B#1")))
         assert state.flow is not None
@@ -51,7 +51,7 @@ class TestFold:
         assert state.flow.marking == {"A": 0, "B": 1, "C": 1}
         assert [entry.text for entry in state.transcript] == ["A → B, C"]
 
-    def test_the_end_waits_for_nobody(self) -> None:
+    def test_next_step_clears_awaited_call(self) -> None:
         """An awaited call is cleared by the next step."""
         steps = (stepped(1, "B", "C", waits="B#1"), stepped(2, "C", node="B", done=True))
         state = fold(recorded(OPENED, BEGINS, *steps))
@@ -69,7 +69,7 @@ class TestFold:
             ([OPENED, BEGINS, stepped(1, "X")], "no state 'X'"),
         ],
     )
-    def test_what_cannot_follow_is_refused(self, bodies: list[EventBody], problem: str) -> None:
+    def test_impossible_step_is_refused(self, bodies: list[EventBody], problem: str) -> None:
         """A missing, repeated or late step, one without a flow, or one to an unknown node is refused."""
         with pytest.raises(FoldError, match=problem):
             fold(recorded(*bodies))
@@ -111,7 +111,7 @@ def named(names: dict[str, str]) -> SessionOpened:
 
 
 class TestSpeaker:
-    def test_what_is_said_is_of_the_node_at_work(self) -> None:
+    def test_message_belongs_to_the_working_node(self) -> None:
         """P-55: a message belongs to the node that works next or waits; after the end, to none.
 
         An operator's message keeps its sender.
@@ -146,7 +146,7 @@ class TestSpeaker:
             "six": None,
         }
 
-    def test_a_record_without_names(self) -> None:
+    def test_older_record_without_names_has_no_node(self) -> None:
         """An older record without names can be read, and its messages have no node."""
         raw = OPENED.model_dump(mode="json")
         del raw["flow"]["names"]
@@ -173,7 +173,7 @@ class TestWords:
             ("of another version", "call c"),
         ],
     )
-    def test_of_what_a_step_waits_for(self, asked: JsonValue, words: str) -> None:
+    def test_awaited_approval_names_its_request(self, asked: JsonValue, words: str) -> None:
         """P-82: an awaited approval names what its request asks about.
 
         A step of another version names its call.
@@ -190,7 +190,7 @@ class TestWords:
         plain = "approval" if words.startswith("approval") else words
         assert headline(events[2]) == f"flow.step  A  A  waits for {plain}"
 
-    def test_of_each_step(self) -> None:
+    def test_replay_describes_each_step(self) -> None:
         """A replay describes the beginning of a flow, a step, and a step that waits."""
         events = recorded(OPENED, BEGINS, stepped(1, "B", "C", waits="B#1"))
         told = [changes(fold(events[:n]), events[n], fold(events[: n + 1])) for n in (1, 2)]
@@ -199,7 +199,7 @@ class TestWords:
             ["flow step 1: A → B, C", "flow waits for call B#1"],
         ]
 
-    def test_of_an_opening(self) -> None:
+    def test_opening_names_its_flow(self) -> None:
         """The opening of a run names its flow."""
         [event] = recorded(OPENED)
         assert "runs flow Chain" in changes(new_state(event.session), event, fold([event]))

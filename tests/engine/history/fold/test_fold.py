@@ -57,14 +57,14 @@ def marking(state: SessionState, net: object) -> dict[str, int]:
 
 
 class TestSharedNets:
-    def test_start_as_one(self) -> None:
+    def test_unmoved_net_state_is_shared(self) -> None:
         """Sessions share the state of a net that has not moved, active or not."""
         for active in ((TWICE.name,), ()):
             one, two = (state_after(opening(TWICE, TEST_FIRST, active=active)) for _ in range(2))
             assert all(one.nets[key] is two.nets[key] for key in one.nets)
             assert one.nets[TWICE.name].active == bool(active)
 
-    def test_move_alone(self) -> None:
+    def test_moved_net_does_not_affect_other_sessions(self) -> None:
         """Moving a net in one session does not affect the same net in others."""
         other = state_after(opening(TWICE, TEST_FIRST))
         before = other.model_dump()
@@ -75,7 +75,7 @@ class TestSharedNets:
         assert not moved.nets[TEST_FIRST.name].active
         assert other.model_dump() == before == state_after(opening(TWICE, TEST_FIRST)).model_dump()
 
-    def test_of_one_name_differ(self) -> None:
+    def test_different_nets_of_one_name_are_separate(self) -> None:
         """Different nets with the same name have separate initial states, in any order."""
         once = replace(limit("push", 1), name=TWICE.name)
         kept = state_after(opening(TWICE))
@@ -85,7 +85,7 @@ class TestSharedNets:
 
 
 class TestMarkings:
-    def test_begin_at_rest(self) -> None:
+    def test_structural_transitions_fire_at_start(self) -> None:
         """A session starts after its structural transitions fired."""
         state = state_after(opening(TEST_FIRST, TWICE, block("rm"), active=[TWICE.name]))
         assert marking(state, TEST_FIRST) == {"ready": 1}
@@ -139,7 +139,7 @@ class TestMarkings:
         apply(state, recorded(*[SessionStatus(status="running")] * 4, result("c3", "test", REFILL))[4])
         assert marking(state, REFILLED) == {"ready": 1, "budget": 2}
 
-    def test_nets_that_were_switched_off_still_learn(self) -> None:
+    def test_result_resolves_pending_entry_of_inactive_net(self) -> None:
         """G-17: a result also resolves the pending entry of an inactive net."""
         off = NetToggled(
             net=TEST_FIRST.name, active=False, by="maria", message=f"Deactivated '{TEST_FIRST.name}'"
@@ -157,14 +157,14 @@ class TestMarkings:
         assert marking(state, TWICE) == {"ready": 1}
         assert marking(state, REFILLED) == {"ready": 1, "budget": 1, "spent": 1}
 
-    def test_come_to_rest_after_every_step(self) -> None:
+    def test_structural_transitions_fire_after_every_step(self) -> None:
         """G-4: structural transitions fire after each recorded step."""
         plates = washing("cook")
         use = step(plates, "use-cook", "cook")
         state = state_after(opening(plates), decided("c1", "cook", use, use), decided("c2", "cook", use))
         assert marking(state, plates) == {"clean": 1, "washed": 3}
 
-    def test_approvals_fire_like_others(self) -> None:
+    def test_recorded_manual_transition_fires(self) -> None:
         """A recorded manual transition fires, in shadow mode too (G-57)."""
         approve = step(ASK, "approve", "deploy")
         state = state_after(
@@ -174,7 +174,7 @@ class TestMarkings:
         assert marking(state, ASK) == {"ready": 1}
         assert (state.calls["c1"].status, state.calls["c1"].outcome) == ("running", "ask")
 
-    def test_order_of_activation(self) -> None:
+    def test_reactivated_net_comes_last(self) -> None:
         """G-22: a net that is switched on again comes last."""
         nets = (TEST_FIRST, TWICE)
         switch = [
@@ -189,7 +189,7 @@ class TestMarkings:
 
 
 class TestTranscript:
-    def test_reads_in_order(self) -> None:
+    def test_entries_appear_in_order(self) -> None:
         """Messages, calls at their proposal, and notes appear in order."""
         state = state_after(
             opening(),
@@ -217,7 +217,7 @@ class TestTranscript:
         assert state.mode == "shadow"
         assert (state.status, state.error) == ("failed", "no more tokens")
 
-    def test_counts_tokens_and_times(self) -> None:
+    def test_tokens_and_times_are_kept(self) -> None:
         """Tokens are summed up; opened and updated are the times of the first and last event."""
         used = StepEnded(finish_reason="stop", input_tokens=100, output_tokens=7)
         events = recorded(opening(workdir="/srv/app", tools=("test",)), used, used)
@@ -233,7 +233,7 @@ class TestTranscript:
 
 
 class TestApprovals:
-    def test_waiting_until_the_last_answer(self) -> None:
+    def test_session_waits_until_the_last_answer(self) -> None:
         """A session is waiting while a request is open, and then has its earlier status again."""
         bodies: list[EventBody] = [
             opening(ASK),
@@ -250,7 +250,7 @@ class TestApprovals:
         assert [s.calls["c1"].status for s in seen] == ["proposed", *["waiting"] * 3, "proposed"]
         assert [list(s.approvals) for s in seen] == [[], ["a1"], ["a1", "a2"], ["a2"], []]
 
-    def test_says_everything_a_queue_shows(self) -> None:
+    def test_open_request_has_all_queue_data(self) -> None:
         """An open request has all data that the queue shows."""
         events = recorded(opening(ASK), request("a1", "c1", "deploy"))
         asked = fold(events).approvals["a1"]
@@ -258,7 +258,7 @@ class TestApprovals:
         assert (asked.tool, asked.input, asked.rule) == ("deploy", {"env": "prod"}, RULE)
         assert asked.message == "Allow 'deploy' via transition 'approve' in net 'approve-before-deploy'?"
 
-    def test_an_edited_call_shows_what_runs(self) -> None:
+    def test_edited_input_replaces_the_proposed_one(self) -> None:
         """An edited input replaces the proposed one, and the call keeps its approver."""
         state = state_after(
             opening(ASK),
@@ -362,7 +362,7 @@ class TestImpossibleEvents:
         with pytest.raises(FoldError, match="no events"):
             fold([])
 
-    def test_a_net_that_cannot_be(self) -> None:
+    def test_invalid_recorded_net_is_refused(self) -> None:
         """A recorded net with an unknown place is refused."""
         body = OPEN.model_copy(
             update={
@@ -373,7 +373,7 @@ class TestImpossibleEvents:
         with pytest.raises(FoldError, match="unknown place 'nowhere'"):
             fold(recorded(body))
 
-    def test_time_is_that_of_the_events(self) -> None:
+    def test_times_are_taken_from_events(self) -> None:
         """The fold takes all times from the events."""
         [event] = recorded(OPEN)
         assert fold([event.model_copy(update={"at": NOON})]).updated == NOON

@@ -204,7 +204,7 @@ class TestFold:
     @pytest.mark.slow
     @settings(max_examples=examples(60), deadline=None)
     @given(MOVES)
-    def test_step_by_step_is_all_at_once(self, moves: list[Move]) -> None:
+    def test_one_by_one_equals_folding_each_prefix(self, moves: list[Move]) -> None:
         """Applying events one by one gives the same state as folding each prefix."""
         events = events_of(moves)
         state = new_state("s1")
@@ -215,7 +215,7 @@ class TestFold:
     @pytest.mark.slow
     @settings(max_examples=examples(60), deadline=None)
     @given(MOVES)
-    def test_agrees_with_the_list(self, moves: list[Move]) -> None:
+    def test_agrees_with_the_session_line(self, moves: list[Move]) -> None:
         """A session's line in the list agrees with its state."""
         events = events_of(moves)
         line, state = SessionLine.of(events).summary(), fold(events)
@@ -233,7 +233,7 @@ class TestFold:
     @pytest.mark.slow
     @settings(max_examples=examples(60), deadline=None)
     @given(MOVES)
-    def test_survives_a_wire(self, moves: list[Move]) -> None:
+    def test_survives_json_round_trip(self, moves: list[Move]) -> None:
         """Events and states survive a round trip through JSON."""
         events = events_of(moves)
         assert [JournalEvent.model_validate_json(e.model_dump_json()) for e in events] == events
@@ -244,7 +244,7 @@ class TestFold:
 class TestReplay:
     @settings(max_examples=examples(60), deadline=None)
     @given(MOVES, st.lists(st.integers(-3, 45), max_size=12))
-    def test_every_way_to_a_moment_is_the_same(self, moves: list[Move], visits: list[int]) -> None:
+    def test_any_jumps_equal_a_fresh_fold(self, moves: list[Move], visits: list[int]) -> None:
         """Any sequence of jumps shows the same as a fresh fold, and earlier states stay unchanged."""
         events = events_of(moves)
         replay = Replay(events)

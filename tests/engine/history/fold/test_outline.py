@@ -79,7 +79,7 @@ def replayed(events: list[JournalEvent]) -> Replay:
     return Replay(MaskedEvents(LazyEvents(rows_of(events), FILE), Redaction()), at=0)
 
 
-def agree(replay: Replay, full: SessionState) -> None:
+def check_replay_equals(replay: Replay, full: SessionState) -> None:
     """Check that a replay shows `full` without the start of its transcript and calls settled there."""
     state = replay.state
     without = {"transcript": [], "calls": {}}
@@ -169,7 +169,7 @@ BODIES = st.one_of(
 )
 
 
-def whole_call(call_id: str, step: StepRecord | None, text: str | None) -> tuple[EventBody, ...]:
+def complete_call(call_id: str, step: StepRecord | None, text: str | None) -> tuple[EventBody, ...]:
     """Return a complete call; its step fires at once or with the result."""
     steps = () if step is None else (step,)
     return (
@@ -193,7 +193,7 @@ def cut_short(call_id: str, *, runs: bool) -> tuple[EventBody, ...]:
     return asks((call_id, "test")), *run, SessionStatus(status="done")
 
 
-def goes_on(call_id: str) -> tuple[EventBody, ...]:
+def resumption_continuing(call_id: str) -> tuple[EventBody, ...]:
     """Return a resumption of the session that continues a call."""
     ids = (call_id,)
     active = tuple(net.name for net in NETS)
@@ -206,18 +206,18 @@ def ordered(call_id: str) -> tuple[EventBody, ...]:
     return (decided(call_id, "test", via="child-1"),)
 
 
-def late(call_id: str) -> tuple[EventBody, ...]:
+def late_message(call_id: str) -> tuple[EventBody, ...]:
     """Return a late tool message about a call."""
     return (MessageAdded(role="tool", call_id=call_id, text="said late"),)
 
 
 ODD = st.one_of(
-    *(st.builds(make, IDS) for make in (refused, goes_on, ordered, late)),
+    *(st.builds(make, IDS) for make in (refused, resumption_continuing, ordered, late_message)),
     st.builds(cut_short, IDS, runs=st.booleans()),
     BODIES.map(lambda body: (body,)),
 )
 USUAL = st.builds(
-    whole_call,
+    complete_call,
     st.sampled_from(("u1", "u2", "u3", "c1")),
     st.sampled_from((None, *STEPS)),
     st.sampled_from((None, None, None, "late words")),
@@ -248,7 +248,9 @@ class TestLaw:
         st.lists(st.one_of(USUAL, ODD), min_size=8, max_size=32),
         st.lists(st.integers(0, 150), min_size=1, max_size=5),
     )
-    def test_any_session(self, parts: list[tuple[EventBody, ...]], places: list[int]) -> None:
+    def test_any_events_and_jumps_equal_the_fold(
+        self, parts: list[tuple[EventBody, ...]], places: list[int]
+    ) -> None:
         """Any possible order of all kinds of events, with typical calls between, and any jumps."""
         events = possible([body for part in parts for body in part])
         shown = MaskedEvents(events, Redaction())
@@ -259,11 +261,11 @@ class TestLaw:
                 for by in (0, -1, 1, 1):
                     replay.step(by)
                     at = replay.position
-                    agree(replay, fold(shown[:at]) if at else new_state("s1"))
+                    check_replay_equals(replay, fold(shown[:at]) if at else new_state("s1"))
 
     @settings(max_examples=examples(60), deadline=None)
     @given(MOVES, st.lists(st.integers(0, 60), max_size=6))
-    def test_sessions_of_a_gate(self, moves: list[Move], places: list[int]) -> None:
+    def test_records_of_a_live_gate_equal_the_fold(self, moves: list[Move], places: list[int]) -> None:
         """Records of a live gate: all shapes of nets, deferred steps, resumptions and undone steps."""
         events = events_of(moves)
         shown = MaskedEvents(events, Redaction())
@@ -273,7 +275,7 @@ class TestLaw:
             for place in (*places, len(events)):
                 replay.goto(place)
                 at = replay.position
-                agree(replay, fold(shown[:at]) if at else new_state("s1"))
+                check_replay_equals(replay, fold(shown[:at]) if at else new_state("s1"))
 
 
 def usual(number: int) -> tuple[EventBody, ...]:
@@ -282,7 +284,7 @@ def usual(number: int) -> tuple[EventBody, ...]:
     return asks((call_id, "test")), decided(call_id, "test"), result(call_id, "test")
 
 
-def long(*between: EventBody, calls: int = 400) -> list[JournalEvent]:
+def long_session(*between: EventBody, calls: int = 400) -> list[JournalEvent]:
     """Return a session with so many calls and `between` in the middle."""
     half = [body for n in range(calls // 2) for body in usual(n)]
     rest = [body for n in range(calls // 2, calls) for body in usual(n)]
@@ -292,9 +294,9 @@ def long(*between: EventBody, calls: int = 400) -> list[JournalEvent]:
 class TestOutline:
     """The content of an outline and where it ends."""
 
-    def test_usual_calls_are_never_understood(self) -> None:
+    def test_typical_calls_are_outlined_without_parsing(self) -> None:
         """A session of typical calls is outlined from its rows, and hardly any event is parsed."""
-        events = LazyEvents(rows_of(long()), FILE)
+        events = LazyEvents(rows_of(long_session()), FILE)
         replay = Replay(events, at=0)
         assert replay.whole
         assert sum(read is not None for read in events._cache) <= 1 + len(events) // outlining.GAP
@@ -302,7 +304,7 @@ class TestOutline:
         assert replay.earlier > 0
         assert sum(read is not None for read in events._cache) < 1500
 
-    def test_a_call_that_never_ends(self) -> None:
+    def test_open_call_is_kept_until_its_late_result(self) -> None:
         """A call that stays open is kept in later states until its late result."""
         open_call: tuple[EventBody, ...] = (asks(("slow", "test")), decided("slow", "test"))
         events = recorded(
@@ -313,12 +315,12 @@ class TestOutline:
         assert replay.goto(len(events) - 1).calls["slow"].status == "running"
         assert replay.earlier > 0
         assert replay.goto(len(events)).calls["slow"].status == "done"
-        agree(replay, fold(events))
+        check_replay_equals(replay, fold(events))
 
-    def test_content_is_masked(self) -> None:
+    def test_checkpoint_content_is_masked(self) -> None:
         """The content in later checkpoints is masked."""
         waits = request("a1", "c-asked", "deploy").model_copy(update={"input": {"token": "s3cr3t-v4lue"}})
-        events = long(asks(("c-asked", "deploy")), waits)
+        events = long_session(asks(("c-asked", "deploy")), waits)
         replay = replayed(events)
         state = replay.goto(len(events))
         assert (replay.earlier > 0, state.approvals["a1"].input) == (
@@ -326,14 +328,17 @@ class TestOutline:
             {"token": mask_of("s3cr3t-v4lue")},
         )
 
-    def test_late_words_about_what_was_left_out(self) -> None:
+    def test_late_message_changes_entry_of_blocked_call(self) -> None:
         """A late message for a call that was blocked long ago changes its entry."""
         blocked = (
             asks(("c-b", "rm")),
             decided("c-b", "rm", outcome="block"),
             MessageAdded(role="tool", call_id="c-b", text="blocked"),
         )
-        events = [*long(*blocked), *recorded(MessageAdded(role="tool", call_id="c-b", text="again"))]
+        events = [
+            *long_session(*blocked),
+            *recorded(MessageAdded(role="tool", call_id="c-b", text="again")),
+        ]
         events[-1] = events[-1].model_copy(update={"seq": len(events), "cursor": len(events)})
         replay = Replay(LazyEvents(rows_of(events), FILE), at=0)
         assert not replay.whole
@@ -343,20 +348,20 @@ class TestOutline:
         assert (replay.earlier, replay.state) == (0, fold(events))
 
     @pytest.mark.parametrize("runs", [True, False])
-    def test_a_call_that_goes_on_late(self, runs: bool) -> None:
+    def test_interrupted_call_is_kept_for_resumption(self, runs: bool) -> None:
         """An interrupted call is kept in later states, because a resumption can continue it."""
-        resumed = (*goes_on("c-cut"), *goes_on("nobody's"))
+        resumed = (*resumption_continuing("c-cut"), *resumption_continuing("nobody's"))
         middle = [body for n in range(400) for body in usual(n)]
         events = recorded(opening(*NETS), *cut_short("c-cut", runs=runs), *middle, *resumed)
         replay = Replay(LazyEvents(rows_of(events), FILE), at=0)
         state = replay.goto(len(events))
         assert (replay.whole, replay.earlier > 0) == (True, True)
         assert state.calls["c-cut"].status == ("running" if runs else "proposed")
-        agree(replay, fold(events))
+        check_replay_equals(replay, fold(events))
 
-    def test_ends_where_an_event_cannot_follow(self) -> None:
+    def test_impossible_event_is_reported_when_reached(self) -> None:
         """Moments before an impossible event are found; at later ones the fold reports the fault."""
-        events = long()
+        events = long_session()
         events[900] = events[900].model_copy(update={"seq": 7})
         replay = Replay(LazyEvents(rows_of(events), FILE), at=0)
         assert not replay.whole
@@ -364,9 +369,9 @@ class TestOutline:
         with pytest.raises(FoldError, match="event 901 was expected"):
             replay.goto(1000)
 
-    def test_what_cannot_be_understood(self) -> None:
+    def test_unreadable_event_is_reported_when_reached(self) -> None:
         """An unreadable event is reported as a fault of this journal when it is reached."""
-        rows = rows_of(long())
+        rows = rows_of(long_session())
         rows[900] = (*rows[900][:5], "{}")
         replay = Replay(LazyEvents(rows, FILE), at=0)
         assert not replay.whole
@@ -377,7 +382,7 @@ class TestOutline:
 class TestRecorded:
     """Reading a session's rows."""
 
-    async def test_as_events(self, tmp_path: Path) -> None:
+    async def test_lazily_read_events_equal_eagerly_read_ones(self, tmp_path: Path) -> None:
         """Events that are read lazily equal those that are read one by one."""
         path = tmp_path / "journal.db"
         with Journal.open(path) as journal:
@@ -390,20 +395,22 @@ class TestRecorded:
         assert len(reader.recorded("nobody")) == 0
 
     @pytest.mark.parametrize("call_id", ["call-7", "call-1", 'ö"7', "call 7"])
-    def test_about_a_call(self, call_id: str) -> None:
+    def test_search_finds_all_events_about_a_call(self, call_id: str) -> None:
         """The search finds all events about a call, whatever its id, and all openings and resumptions."""
-        events = long(*[e.body for e in recorded(*goes_on("x"), asks((call_id, "test")))], calls=20)
+        events = long_session(
+            *[e.body for e in recorded(*resumption_continuing("x"), asks((call_id, "test")))], calls=20
+        )
         lazy = LazyEvents(rows_of(events), FILE)
         found = {events[n].seq for n in MaskedEvents(lazy, Redaction()).bearing_on(call_id)}
         about = {e.seq for e in events if call_of(e) == call_id or "session." in e.body.type}
         assert about | {32} <= found
         assert set(MaskedEvents(events, Redaction()).bearing_on(call_id)) == set(range(len(events)))
 
-    def test_few_of_many(self) -> None:
+    def test_only_events_containing_the_id_are_parsed(self) -> None:
         """In a long session only events that contain the id are parsed."""
-        assert len(list(LazyEvents(rows_of(long()), FILE).bearing_on("call-777"))) <= 4
+        assert len(list(LazyEvents(rows_of(long_session()), FILE).bearing_on("call-777"))) <= 4
 
-    def test_escaped(self) -> None:
+    def test_escaped_id_is_found(self) -> None:
         """An id that was written with JSON escapes is found."""
         rows = rows_of(recorded(opening(), *usual(7)))
         rows[1] = (*rows[1][:5], rows[1][5].replace("call-7", "\\u0063all-7"))

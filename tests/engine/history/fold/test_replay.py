@@ -41,7 +41,7 @@ class TestMoving:
         assert replay.event is events[-1]
         assert replay.state == fold(events)
 
-    def test_by_steps(self) -> None:
+    def test_steps_stop_at_both_ends(self) -> None:
         """Steps stop at both ends of the session."""
         replay = Replay(recorded(*SESSION))
         replay.step(-1)
@@ -61,12 +61,12 @@ class TestMoving:
         replay.step(-1)
         assert replay.changes == forward == ["approval requested: deploy", "status idle → waiting"]
 
-    def test_nothing_to_replay(self) -> None:
+    def test_session_without_events_has_one_position(self) -> None:
         """A session without events has one position."""
         replay = Replay([])
         assert (len(replay), replay.position, replay.event, replay.changes) == (0, 0, None, [])
 
-    def test_events_that_do_not_follow(self) -> None:
+    def test_record_with_a_gap_is_refused(self) -> None:
         """A record with a gap is refused on opening."""
         events = recorded(*SESSION)
         with pytest.raises(FoldError, match="event 4 was expected"):
@@ -74,7 +74,7 @@ class TestMoving:
 
 
 class TestLongSessions:
-    def test_jumps_use_the_states_kept_on_the_way(self) -> None:
+    def test_jump_back_folds_from_a_checkpoint(self) -> None:
         """A jump back folds from a nearby checkpoint and gives the same state."""
         hello = MessageAdded(role="user", text="hello")
         events = recorded(opening(), *[hello] * (6 * SHORTEST_GAP))
@@ -114,7 +114,7 @@ def folded(position: int) -> SessionState:
 class TestLater:
     """States that are computed on demand or by a background thread."""
 
-    def test_begins_anywhere(self) -> None:
+    def test_start_in_the_middle_folds_nothing_later(self) -> None:
         """A replay that starts in the middle folds nothing after its position until asked."""
         events = recorded(*SESSION, SessionStatus(status="idle"))
         impossible = [*events, events[1]]
@@ -124,7 +124,7 @@ class TestLater:
         with pytest.raises(FoldError):
             replay.goto(12)
 
-    def test_filled_by_a_thread(self) -> None:
+    def test_jumps_work_while_a_thread_fills(self) -> None:
         """Jumps give the right states while another thread fills the replay."""
         events = recorded(opening(), *[MessageAdded(role="user", text=str(n)) for n in range(2000)])
         replay = Replay(events, at=1)
@@ -140,7 +140,7 @@ class TestLater:
     @pytest.mark.slow
     @settings(max_examples=examples(25), deadline=None)
     @given(st.lists(st.integers(0, 3000), max_size=8), st.integers(0, 2600))
-    def test_filled_in_turns(self, places: list[int], upto: int) -> None:
+    def test_partial_filling_equals_the_prefix_fold(self, places: list[int], upto: int) -> None:
         """After filling up to any point, all jumps and checkpoints equal the prefix's fold."""
         events = LONG
         replay = Replay(events, at=1)
@@ -155,7 +155,7 @@ class TestLater:
         assert sorted(kept) == list(range(0, len(events), SHORTEST_GAP))
         assert all(kept[position] == folded(position) for position in kept)
 
-    def test_filling_finds_what_cannot_follow(self) -> None:
+    def test_filling_reports_an_impossible_event(self) -> None:
         """Filling reports an impossible event, unless it is cancelled first."""
         events = recorded(*SESSION)
         replay = Replay([*events, events[1]], at=1)

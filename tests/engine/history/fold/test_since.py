@@ -33,7 +33,7 @@ class TestMoments:
             ("2026-03-01 09:30+02:00", datetime(2026, 3, 1, 7, 30, tzinfo=UTC)),
         ],
     )
-    def test_as_people_say_them(self, text: str, expected: datetime) -> None:
+    def test_spans_times_and_dates_are_accepted(self, text: str, expected: datetime) -> None:
         """Spans back from now, past times of the day, and dates are accepted."""
         assert moment(text, NOW, UTC) == expected
 
@@ -45,30 +45,30 @@ class TestMoments:
             ("2026-03-01", datetime(2026, 2, 28, 22, tzinfo=UTC)),
         ],
     )
-    def test_in_the_operators_zone(self, text: str, expected: datetime) -> None:
+    def test_without_zone_use_the_operators_zone(self, text: str, expected: datetime) -> None:
         """A time without a zone is in the operator's zone."""
         assert moment(text, NOW, EAST) == expected
 
-    def test_the_machines_own_zone(self) -> None:
+    def test_default_to_the_machine_zone(self) -> None:
         """Without a given zone the machine's zone is used."""
         assert moment("2026-03-01", NOW) == datetime(2026, 3, 1).astimezone()
 
 
 class TestNone:
     @pytest.mark.parametrize("text", ["", "soon", "7", "7y", "-1d", "25:00", "2026-02-30", "1e9"])
-    def test_say_what_to_write(self, text: str) -> None:
+    def test_other_text_is_refused_with_accepted_forms(self, text: str) -> None:
         """Other text is refused with the accepted forms."""
         with pytest.raises(ValueError, match=r"is not a time; use 30m, 24h, 7d, 14:05, 2026-11-20 or"):
             moment(text, NOW, UTC)
 
     @pytest.mark.parametrize("text", ["999999w", "99999999w"])
-    def test_before_the_calendar(self, text: str) -> None:
+    def test_span_beyond_the_calendar_is_refused(self, text: str) -> None:
         """A span beyond the calendar is refused."""
         with pytest.raises(ValueError, match="this is too long ago"):
             moment(text, NOW, UTC)
 
     @given(st.text(max_size=30) | st.from_regex(r"\A[0-9]{1,12}[smhdw]\Z"))
-    def test_nothing_else_is_raised(self, text: str) -> None:
+    def test_any_input_gives_moment_or_value_error(self, text: str) -> None:
         """Any input gives a moment with a zone or a `ValueError`."""
         assert _zoned_or_refused(text)
 

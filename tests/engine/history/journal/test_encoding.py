@@ -83,39 +83,39 @@ class TestLaw:
     @pytest.mark.slow
     @settings(max_examples=examples(300))
     @given(BODIES)
-    def test_is_what_a_reader_finds(self, body: EventBody) -> None:
+    def test_text_and_hashed_parts_equal_the_models_json(self, body: EventBody) -> None:
         """The text equals the model's own JSON in order, and the hashed parts are those of the text."""
         text, hashed = encoded(body)
         assert read(text) == read(body.model_dump_json())
         assert hashed is None or hashed == parts(text)
 
     @pytest.mark.parametrize("kind", get_args(get_args(EventBody)[0]))
-    def test_every_kind_is_taken_apart_as_it_is_hashed(self, kind: type[Record]) -> None:
+    def test_split_content_is_what_the_chain_salts(self, kind: type[Record]) -> None:
         """The content that is split off is exactly what the chain salts."""
         names, _ = _kind(kind)
         assert set(names) == CONTENT & kind.model_fields.keys()
 
 
 class TestQuickWay:
-    def test_plain_decisions_take_it(self) -> None:
+    def test_typical_decisions_take_the_quick_path(self) -> None:
         """A typical decision is encoded without reading it back."""
         body = decided("c1", "test", step(NET, "do-test", "test", deferred=True), rule=RULE)
         assert encoded(body).parts is not None
 
-    def test_brackets_in_a_text_are_no_levels(self) -> None:
+    def test_brackets_in_a_text_are_not_nesting(self) -> None:
         """Brackets in a text do not count as nesting, so the quick path applies."""
         assert encoded(decided("c1", "write", input={"text": "[{" * 1000})).parts is not None
 
     @pytest.mark.parametrize(
         "values", [{"n": float("nan")}, {"n": 1.0}, {"n": [0.05]}, {"n": 2**64}, {"é": 1, "n": 2}]
     )
-    def test_others_do_not(self, values: dict[str, JsonValue]) -> None:
+    def test_other_values_take_the_slow_path_unchanged(self, values: dict[str, JsonValue]) -> None:
         """Values that `orjson` might write differently take the slow path and stay unchanged."""
         text, hashed = encoded(decided("c1", "test", input=values))
         assert hashed is None
         assert dict(read(text))["input"] == read(json.dumps(values))
 
-    def test_what_cannot_be_read_back_is_refused(self) -> None:
+    def test_unreadable_values_are_refused(self) -> None:
         """Lone surrogates and too deeply nested values are refused."""
         deep: JsonValue = []
         for _ in range(230):
@@ -125,7 +125,7 @@ class TestQuickWay:
             with pytest.raises(ValueError, match=r"surrogates|recursion"):
                 encoded(decided("c1", "test", input=values))
 
-    def test_of_nets_only_without_fractions(self) -> None:
+    def test_nets_take_the_slow_path(self) -> None:
         """Nets take the slow path, because times of transitions may have fractions."""
         assert encoded(opening(NET)).parts == parts(opening(NET).model_dump_json())
 

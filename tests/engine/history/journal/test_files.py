@@ -98,7 +98,7 @@ def sql(path: Path, *statements: str) -> None:
 
 
 class TestForeignFiles:
-    def test_text_is_no_journal(self, tmp_path: Path) -> None:
+    def test_text_file_is_no_journal(self, tmp_path: Path) -> None:
         """A file that is not a database is named and stays unchanged."""
         path = tmp_path / "notes.txt"
         path.write_text("remember the milk, and more than sixteen bytes")
@@ -124,7 +124,7 @@ class TestForeignFiles:
             with pytest.raises(JournalError, match="is not a file"):
                 opened(tmp_path)
 
-    def test_names_cannot_speak_to_the_terminal(self, tmp_path: Path) -> None:
+    def test_control_characters_in_names_are_escaped(self, tmp_path: Path) -> None:
         """Control characters in the name of a file or table are escaped."""
         path = tmp_path / "a\x1b[2Jb.db"
         sql(path, 'CREATE TABLE "x\x1b[1m" (id)')
@@ -133,7 +133,7 @@ class TestForeignFiles:
 
 
 class TestDamage:
-    def test_garbage_behind_the_header(self, tmp_path: Path) -> None:
+    def test_garbage_after_the_header(self, tmp_path: Path) -> None:
         """A file that only starts like a database cannot be read."""
         path = tmp_path / "journal.db"
         path.write_bytes(b"SQLite format 3\x00" + bytes(range(256)) * 40)
@@ -152,19 +152,19 @@ class TestDamage:
         assert all("does not say which version" in m for m in refused(database))
 
     @pytest.mark.parametrize("body", ["{", "{}", '{"type": "from.the.future"}', '{"type": "step"}'])
-    def test_an_event_nobody_understands(self, database: Path, body: str) -> None:
+    def test_unreadable_event_is_reported(self, database: Path, body: str) -> None:
         """A changed body or an unknown type is reported with session and number."""
         sql(database, f"UPDATE event SET body = '{body}'")
         with pytest.raises(JournalError, match="event 1 of session 's1' cannot be read"):
             list(open_reader(database).events("s1"))
 
-    def test_an_event_with_another_type(self, database: Path) -> None:
+    def test_body_type_must_equal_type_column(self, database: Path) -> None:
         """The type in the body must equal the type column."""
         sql(database, "UPDATE event SET type = 'step'")
         with pytest.raises(JournalError, match=r"'session\.opened' in its body and 'step' in its column"):
             list(open_reader(database).events("s1"))
 
-    def test_a_line_nobody_understands(self, database: Path) -> None:
+    def test_session_line_with_invalid_time_is_reported(self, database: Path) -> None:
         """A session's line with an invalid time is reported."""
         sql(database, "UPDATE session SET opened = 'noon'")
         with pytest.raises(JournalError, match="the line of session 's1' cannot be read"):
@@ -173,7 +173,7 @@ class TestDamage:
     @pytest.mark.parametrize(
         ("column", "shown"), [("status", "idle"), ("mode", "enforce"), ("kind", "root")]
     )
-    def test_a_value_of_a_newer_version(self, database: Path, column: str, shown: str) -> None:
+    def test_newer_value_does_not_break_the_list(self, database: Path, column: str, shown: str) -> None:
         """A value that only a newer version knows does not break the list; its line is marked."""
         Journal.open(database).close()
         sql(database, f"UPDATE session SET {column} = 'asleep'")
@@ -186,7 +186,9 @@ class TestDamage:
 
 
 class TestLockedFiles:
-    def test_another_program_holds_it(self, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_locked_journal_is_not_reported_as_damaged(
+        self, database: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A journal that another program has locked is not reported as damaged."""
         monkeypatch.setattr("interlock.engine.history.journal.file_schema.BUSY_SECONDS", 0.01)
         with closing(sqlite3.connect(database)) as other:
@@ -245,7 +247,7 @@ class TestVersions:
         """Tables of a new journal equal those of the migrations, including indexes and order."""
         at_once = tmp_path / "at_once.db"
         Journal.open(at_once).close()
-        assert made(at_once) == made(migrated)
+        assert journal_content(at_once) == journal_content(migrated)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("new", [False, True])
@@ -263,7 +265,7 @@ class TestVersions:
         assert done.stdout == "set()\n"
 
 
-def made(path: Path) -> list[tuple[object, ...]]:
+def journal_content(path: Path) -> list[tuple[object, ...]]:
     """Return all content of a journal but its sessions, with spaces in statements normalized.
 
     Older compatible revisions are left out, because they are recorded only after a migration.
@@ -290,19 +292,19 @@ def with_revision(scripts: Path, upgrade: str) -> Schema:
 
 
 class TestNewFiles:
-    def test_is_made_with_its_directory(self, tmp_path: Path) -> None:
+    def test_directories_are_created(self, tmp_path: Path) -> None:
         """A new journal creates its directories, even with unusual characters in the path."""
         path = tmp_path / "50% off?" / "a #1.db"
         with Journal.open(path) as journal:
             journal.write("s1", opening())
         assert open_reader(path).count("s1") == 1
 
-    def test_is_for_its_owner_only(self, database: Path) -> None:
+    def test_only_owner_can_read_the_file(self, database: Path) -> None:
         """Only the owner can read the file, because it has inputs of tools."""
         assert database.stat().st_mode & 0o077 == 0
 
     @pytest.mark.parametrize("empty", ["nothing", "no tables"])
-    def test_may_be_an_empty_file(self, tmp_path: Path, empty: str) -> None:
+    def test_empty_file_becomes_a_journal(self, tmp_path: Path, empty: str) -> None:
         """An empty file, or an SQLite file without tables, becomes a journal."""
         path = tmp_path / "journal.db"
         path.touch()
@@ -314,7 +316,7 @@ class TestNewFiles:
             journal.write("s1", opening())
         assert open_reader(path).count("s1") == 1
 
-    def test_there_is_nothing_to_read_yet(self, tmp_path: Path) -> None:
+    def test_reading_a_missing_file_gives_advice(self, tmp_path: Path) -> None:
         """Reading a missing file gives an error with advice and does not create it."""
         with pytest.raises(JournalError, match=r"no journal at '.*absent\.db' yet\. Run an agent"):
             open_reader(tmp_path / "absent.db")
@@ -361,7 +363,7 @@ class TestPermissions:
 
 class TestOneWriter:
     @pytest.mark.slow
-    def test_a_second_process_is_told_who_writes(self, database: Path) -> None:
+    def test_error_names_the_writing_process(self, database: Path) -> None:
         """The error names the process that writes, and the file stays unchanged."""
         with Journal.open(database) as journal:
             code = (
@@ -375,7 +377,7 @@ class TestOneWriter:
             assert f"is in use by process {os.getpid()} (" in done.stderr
             journal.write("s1", RUNNING)
 
-    def test_how_to_work_beside_it(self, database: Path) -> None:
+    def test_error_names_command_to_connect(self, database: Path) -> None:
         """The error names the command that connects to the server instead of advising to end it."""
         with Journal.open(database) as journal:
             with pytest.raises(JournalError, match=r"Look at it with `interlock console --read-only`"):
@@ -390,7 +392,7 @@ class TestOneWriter:
         assert "`interlock console --read-only`" in said
         assert "Stop that process" not in said
 
-    def test_what_is_in_its_file_is_shown_as_text(self, database: Path) -> None:
+    def test_control_characters_in_lock_file_are_escaped(self, database: Path) -> None:
         """Control characters in the lock file's text are escaped."""
         with Journal.open(database) as journal:
             journal.name_server("ws://\x1b[2J")
@@ -398,7 +400,7 @@ class TestOneWriter:
                 Journal.open(database)
         assert "\x1b" not in str(taken.value)
 
-    def test_other_names_of_the_file_do_not_help(self, database: Path, tmp_path: Path) -> None:
+    def test_symbolic_link_leads_to_same_lock(self, database: Path, tmp_path: Path) -> None:
         """A symbolic link leads to the same lock, even within one process."""
         link = tmp_path / "link.db"
         link.symlink_to(database)

@@ -105,7 +105,9 @@ DISTURBANCES: dict[str, tuple[Callable[[Path], None], str]] = {
 
 class TestDisturbed:
     @pytest.mark.parametrize(("disturb", "says"), DISTURBANCES.values(), ids=DISTURBANCES)
-    def test_noticed(self, tmp_path: Path, disturb: Callable[[Path], None], says: str) -> None:
+    def test_disturbance_fails_all_later_commits(
+        self, tmp_path: Path, disturb: Callable[[Path], None], says: str
+    ) -> None:
         """The next commit and all later ones fail with the file and the kind of change."""
         journal = checkpointed(tmp_path / "journal.db")
         try:
@@ -119,7 +121,7 @@ class TestDisturbed:
         finally:
             journal.close()
 
-    def test_what_matters_nothing(self, tmp_path: Path) -> None:
+    def test_harmless_changes_are_ignored(self, tmp_path: Path) -> None:
         """A new file mode, a second link (as backups make it) and readers are no disturbance."""
         with checkpointed(tmp_path / "journal.db") as journal:
             journal.path.chmod(0o640)
@@ -128,7 +130,9 @@ class TestDisturbed:
             journal.write("s1", HELLO)
             assert len(list(journal.reader().events("s1"))) == 4
 
-    def test_new_sessions(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_new_sessions_cause_no_full_check(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """New sessions do not cause a full check of the file, even if root changes its times."""
         checks: list[Path] = []
 
@@ -150,18 +154,20 @@ class TestDisturbed:
                 journal.write(f"new {number}", opening())
             assert len(checks) == 1
 
-    def test_noticed_while_it_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_change_during_the_check_fails_the_commit(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A change to the log while the file is being checked fails that commit."""
         log = wal(tmp_path / "journal.db")
 
-        def meanwhile(path: Path) -> sqlite3.Connection:
+        def connect_after_append(path: Path) -> sqlite3.Connection:
             connection = connect_readonly(path)
             append(log)
             return connection
 
         with checkpointed(tmp_path / "journal.db") as journal:
             journal.write("s1", HELLO)
-            monkeypatch.setattr(footprint, "connect_readonly", meanwhile)
+            monkeypatch.setattr(footprint, "connect_readonly", connect_after_append)
             touch(log)
             with pytest.raises(JournalError, match="write-ahead log was changed"):
                 journal.write("s1", HELLO)
@@ -169,7 +175,7 @@ class TestDisturbed:
 
 class TestHub:
     @pytest.mark.parametrize("how", ["deleted", "replaced", "cut", "overwritten"])
-    async def test_allows_nothing(self, tmp_path: Path, how: str) -> None:
+    async def test_no_call_runs_after_a_disturbance(self, tmp_path: Path, how: str) -> None:
         """After the journal is disturbed, even a call that no rule blocks does not run."""
         disturb, _ = DISTURBANCES[how]
         hub = Hub(checkpointed(tmp_path / "journal.db"))

@@ -69,7 +69,7 @@ def texts(path: Path, session: str = "s1") -> list[str | None]:
 
 
 class TestOrder:
-    async def test_call_order_is_the_order_of_the_record(self, journal: Journal) -> None:
+    async def test_events_are_numbered_in_call_order(self, journal: Journal) -> None:
         """Events of concurrent callers are numbered in call order, without a gap."""
 
         async def caller(name: int) -> None:
@@ -92,14 +92,14 @@ class TestOrder:
         assert first_durable.done()
         assert [e.seq for e in journal.reader().events("s1")] == [1, 2, 3, 4]
 
-    async def test_threads_and_loops_share_it(self, journal: Journal) -> None:
+    async def test_threads_and_loops_can_write_concurrently(self, journal: Journal) -> None:
         """A thread without an event loop and another event loop can write at the same time."""
         plain = threading.Thread(target=lambda: journal.write("s1", HELLO))
 
-        async def elsewhere() -> None:
+        async def append_in_other_loop() -> None:
             await journal.append("s1", HELLO)
 
-        looping = threading.Thread(target=lambda: asyncio.run(elsewhere()))
+        looping = threading.Thread(target=lambda: asyncio.run(append_in_other_loop()))
         for thread in (plain, looping):
             thread.start()
         await journal.append("s1", HELLO)
@@ -107,7 +107,7 @@ class TestOrder:
             await asyncio.to_thread(thread.join)
         assert [e.seq for e in journal.reader().events("s1")] == [1, 2, 3, 4]
 
-    async def test_numbers_go_on_after_reopening(self, journal: Journal) -> None:
+    async def test_reopened_journal_continues_numbers(self, journal: Journal) -> None:
         """A reopened journal continues the numbers of the session and the file."""
         [last] = await journal.append("s1", HELLO)
         journal.close()
@@ -117,7 +117,7 @@ class TestOrder:
         assert (event.seq, event.cursor) == (last.seq + 1, last.cursor + 1)
         assert (other.seq, other.cursor) == (1, event.cursor + 1)
 
-    def test_time_never_goes_back_within_a_session(self, tmp_path: Path) -> None:
+    def test_time_never_decreases_within_a_session(self, tmp_path: Path) -> None:
         """A clock that is set back does not reorder a session; times have millisecond precision."""
         times = iter([NOON, NOON - timedelta(hours=1), NOON + timedelta(microseconds=2999)])
         with Journal.open(tmp_path / "journal.db", clock=lambda: next(times)) as journal:
@@ -133,7 +133,7 @@ class TestDurability:
             await journal.append("s1", MessageAdded(role="user", text=str(n)))
             assert texts(journal.path)[-1] == str(n)
 
-    async def test_what_queues_up_shares_a_commit(self, journal: Journal) -> None:
+    async def test_queued_events_share_a_commit(self, journal: Journal) -> None:
         """Group commit: events that arrive during a commit are written together by the next one."""
         with held_commit(journal) as sizes:
             first = journal.append("s1", HELLO)
@@ -142,7 +142,7 @@ class TestDurability:
         assert sum(sizes) == 501
         assert len(sizes) <= 2
 
-    def test_a_loop_that_is_gone_holds_nobody_up(self, journal: Journal) -> None:
+    def test_ended_event_loop_blocks_no_others(self, journal: Journal) -> None:
         """Events whose event loop ended before the commit are written and block no others."""
 
         async def hand_over() -> None:
@@ -153,7 +153,7 @@ class TestDurability:
         journal.write("s1", HELLO)
         assert texts(journal.path) == ["kept", "hello"]
 
-    async def test_a_cancelled_wait_changes_nothing(self, journal: Journal) -> None:
+    async def test_cancelled_append_is_still_written(self, journal: Journal) -> None:
         """An append whose caller is cancelled is still written and blocks no others."""
         waiting = asyncio.ensure_future(journal.append("s1", MessageAdded(role="user", text="kept")))
         waiting.cancel()
@@ -161,13 +161,13 @@ class TestDurability:
         assert texts(journal.path) == ["kept", "hello"]
 
     @pytest.mark.sqlite("pragmas of its connection")
-    def test_power_cuts_are_provided_for(self, journal: Journal) -> None:
+    def test_each_commit_is_synced(self, journal: Journal) -> None:
         """The writing connection syncs each commit and checks foreign keys."""
         connection = journal._writer._connection
         pragmas = {name: connection.execute(f"PRAGMA {name}").fetchone()[0] for name in PRAGMAS}
         assert pragmas == PRAGMAS
 
-    async def test_closing_writes_what_was_handed_over(self, journal: Journal) -> None:
+    async def test_close_flushes_pending_events(self, journal: Journal) -> None:
         """`close` flushes pending events; later writes are refused."""
         waiting = [journal.append("s1", HELLO) for _ in range(50)]
         journal.close()
@@ -198,7 +198,7 @@ class TestFailure:
         assert event.seq == 3
         assert texts(journal.path) == ["before", "after"]
 
-    async def test_a_failed_commit_takes_its_successors_along(self, journal: Journal) -> None:
+    async def test_events_after_a_failed_batch_fail(self, journal: Journal) -> None:
         """Events numbered after a failed batch fail as well, so the record has no gap."""
         commit = journal._writer.commit
         entered, released = threading.Event(), threading.Event()
@@ -221,7 +221,7 @@ class TestFailure:
         assert [e.seq for e in journal.reader().events("s1")] == [1, 2]
 
     @pytest.mark.sqlite("its file cannot be written")
-    async def test_what_rests_on_what_was_lost_is_refused(self, journal: Journal) -> None:
+    async def test_events_depending_on_a_failed_write_are_refused(self, journal: Journal) -> None:
         """G-63: events that depend on one that failed to be written are refused.
 
         Events of others, and events after the last stored one, are written.
@@ -240,13 +240,13 @@ class TestFailure:
         assert (event.seq, event.cursor) == (lost.seq, other.cursor + 1)
 
     @pytest.mark.sqlite("its file cannot be written")
-    async def test_a_file_taken_away_refuses(self, journal: Journal) -> None:
+    async def test_deleted_file_acknowledges_no_event(self, journal: Journal) -> None:
         """A journal whose file was deleted acknowledges no event."""
         journal.path.unlink()
         with pytest.raises(JournalError, match="moved, deleted or replaced"):
             await journal.append("s1", HELLO)
 
-    async def test_text_that_is_none_is_refused_at_once(self, journal: Journal) -> None:
+    async def test_lone_surrogate_is_refused_at_once(self, journal: Journal) -> None:
         """A lone surrogate is refused at once, and no number is used up."""
         with pytest.raises(JournalError, match="cannot be stored"):
             journal.submit("s1", MessageAdded(role="user", text="\ud800"))
@@ -268,7 +268,7 @@ class TestFailure:
 
 
 class TestWhatIsKept:
-    def test_events_come_back_as_they_were(self, journal: Journal) -> None:
+    def test_events_are_read_back_unchanged(self, journal: Journal) -> None:
         """Inputs with any JSON, big integers and non-JSON numbers are read back unchanged."""
         arguments = {
             "a": [1, None, {"b": 2.5}],
@@ -283,7 +283,7 @@ class TestWhatIsKept:
             result("c1", "deploy", output="done\x00"),
         ]
 
-    def test_the_list_follows_from_the_events(self, journal: Journal) -> None:
+    def test_session_line_equals_a_fold(self, journal: Journal) -> None:
         """A session's line equals a fold over its events, even after a restart."""
         journal.write("s1", SessionStatus(status="running"), asks(("c1", "rm"), ("c2", "deploy")))
         journal.write("s1", decided("c1", "rm", outcome="block"), request("a1", "c2", "deploy"))
@@ -304,7 +304,7 @@ class TestWhatIsKept:
             0,
         )
 
-    def test_bodies_are_told_apart_by_type(self, journal: Journal) -> None:
+    def test_event_type_has_its_own_column(self, journal: Journal) -> None:
         """The type of an event is also in a separate column, for queries."""
         journal.write("s1", decided("c1", "deploy"))
         with closing(raw_database(journal.path)) as connection:
@@ -315,7 +315,7 @@ class TestWhatIsKept:
 
 class TestDepth:
     @pytest.mark.parametrize("depth", [90, 190, 210, 240])
-    def test_what_is_durable_can_be_read(self, tmp_path: Path, depth: int) -> None:
+    def test_too_deep_input_is_refused_on_writing(self, tmp_path: Path, depth: int) -> None:
         """An input that is too deep to be read is refused on writing; any other is read back."""
         value: list[object] = []
         for _ in range(depth):

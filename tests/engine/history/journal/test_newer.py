@@ -28,7 +28,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize(("body", "part"), NEWER.values(), ids=NEWER)
 class TestWhoeverActs:
-    def test_reads_none_of_it(self, path: Path, body: Record, part: str) -> None:
+    def test_unknown_content_is_reported_with_advice(self, path: Path, body: Record, part: str) -> None:
         """An unknown type, field or value is reported, with advice to use that version."""
         with Journal.open(path) as journal:
             journal.write("s", opening(), body)
@@ -37,7 +37,7 @@ class TestWhoeverActs:
         assert f"does not know: event 2, {part}" in str(refused.value)
         assert refused.value.session == "s"
 
-    async def test_leaves_the_session_open(self, path: Path, body: Record, part: str) -> None:
+    async def test_hub_leaves_the_session_open(self, path: Path, body: Record, part: str) -> None:
         """A hub does not end such a session, unlike others that were left open, and still shows it."""
         with Journal.open(path) as journal:
             journal.write("s", opening(), body)
@@ -55,7 +55,7 @@ class TestWhoeverActs:
 
 
 class TestWhoeverLooks:
-    def test_sees_its_type(self, path: Path) -> None:
+    def test_unknown_event_is_shown_as_placeholder(self, path: Path) -> None:
         """An event of an unknown type is shown as a placeholder, and the state is marked as newer."""
         with Journal.open(path) as journal:
             journal.write("s", opening(), SessionPaused(), decided("c1", "test"))
@@ -67,14 +67,14 @@ class TestWhoeverLooks:
         assert state.newer
         assert "c1" in state.calls
 
-    def test_passes_over_what_follows_from_it(self, path: Path) -> None:
+    def test_event_depending_on_unknown_one_is_skipped(self, path: Path) -> None:
         """An event that is impossible without the unknown one is skipped."""
         with Journal.open(path) as journal:
             journal.write("s", opening(), SessionPaused(), result("c9", "test", fired=[("n", "t")]))
             state = fold(journal.reader().showing().events("s"))
         assert state.seq == 3
 
-    def test_damage_stays_damage(self, path: Path) -> None:
+    def test_damaged_body_is_not_taken_for_newer(self, path: Path) -> None:
         """A damaged body is not taken for an event of a newer version."""
         with Journal.open(path) as journal:
             journal.write("s", opening(), decided("c1", "test"))

@@ -77,7 +77,7 @@ class TestReading:
 
 class TestRetired:
     @pytest.mark.parametrize("revision", RETIRED)
-    def test_is_left_alone(self, older: Path, revision: str) -> None:
+    def test_pre_release_journal_is_refused_unchanged(self, older: Path, revision: str) -> None:
         """A journal from before the first release is refused with advice and stays unchanged."""
         with closing(sqlite3.connect(older)) as connection:
             connection.execute("UPDATE alembic_version SET version_num = ?", (revision,))
@@ -95,7 +95,7 @@ class TestRetired:
 
 
 class TestWriting:
-    async def test_sessions_go_on(self, older: Path) -> None:
+    async def test_open_sessions_are_ended_and_can_be_resumed(self, older: Path) -> None:
         """A hub ends the sessions that were left open, and they can be resumed."""
         hub = Hub.open(older)
         assert {(s.status, s.error, s.waiting) for s in await hub.history()} == {("failed", DIED, 0)}

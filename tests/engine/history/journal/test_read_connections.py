@@ -18,7 +18,9 @@ pytestmark = pytest.mark.sqlite("connections to a file")
 
 
 class TestConnections:
-    def test_used_again(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_consecutive_queries_share_a_connection(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Consecutive queries share a connection; concurrent ones do not."""
         opened: list[Path] = []
 
@@ -36,7 +38,7 @@ class TestConnections:
         assert len(opened) == 2
         connections.close()
 
-    def test_failed(self, tmp_path: Path) -> None:
+    def test_failed_connection_is_not_reused(self, tmp_path: Path) -> None:
         """A connection on which a query failed is not reused."""
         path = tmp_path / "journal.db"
         Journal.open(path).close()
@@ -48,7 +50,7 @@ class TestConnections:
             assert another.execute("SELECT 1").fetchone() == (1,)
         connections.close()
 
-    def test_nothing_beside_a_closed_journal(self, tmp_path: Path) -> None:
+    def test_closed_journal_leaves_no_other_files(self, tmp_path: Path) -> None:
         """A closed journal leaves no files beside its own, and can still be read."""
         journal = Journal.open(tmp_path / "journal.db")
         journal.write("s1", opening())
@@ -59,7 +61,7 @@ class TestConnections:
 
 
 class TestWhole:
-    def test_no_beginnings(self, tmp_path: Path) -> None:
+    def test_whole_id_does_not_match_as_prefix(self, tmp_path: Path) -> None:
         """A whole id does not match a session whose id only begins with it."""
         with Journal.open(tmp_path / "journal.db") as journal:
             journal.write("session-1", opening())

@@ -35,7 +35,7 @@ class TestSessions:
         journal.write("release-1", SessionStatus(status="running"))
         assert [s.id for s in journal.reader().sessions()] == ["release-1", "docs-7", "release-12"]
 
-    def test_some_of_them(self, journal: Journal) -> None:
+    def test_limit_and_filter_by_agent(self, journal: Journal) -> None:
         """The list can be limited or filtered by agent."""
         reader = journal.reader()
         assert [s.id for s in reader.sessions(1)] == ["docs-7"]
@@ -46,17 +46,17 @@ class TestSessions:
         ("wanted", "found"),
         [("docs-7", "docs-7"), ("d", "docs-7"), ("release-1", "release-1"), ("release-12", "release-12")],
     )
-    def test_by_id_or_its_beginning(self, journal: Journal, wanted: str, found: str) -> None:
+    def test_by_id_or_unique_prefix(self, journal: Journal, wanted: str, found: str) -> None:
         """A complete id takes precedence over a prefix; a prefix must be unique."""
         assert journal.reader().session(wanted).id == found
 
-    def test_ambiguous(self, journal: Journal) -> None:
+    def test_ambiguous_prefix_lists_matching_ids(self, journal: Journal) -> None:
         """An ambiguous prefix gives an error with the matching ids."""
         with pytest.raises(SessionNotFound, match=r"begin with 'rel': release-12, release-1\. Give more"):
             journal.reader().session("rel")
 
     @pytest.mark.parametrize("wanted", ["x", "", "%", "release-_", "\ud800", "x\x1b"])
-    def test_unknown(self, journal: Journal, wanted: str) -> None:
+    def test_unknown_id_gets_latest_sessions(self, journal: Journal, wanted: str) -> None:
         """The error for an unknown id names the latest sessions; no character acts as a wildcard."""
         with pytest.raises(SessionNotFound) as caught:
             journal.reader().session(wanted)
@@ -64,7 +64,7 @@ class TestSessions:
         assert "The latest are: docs-7, release-12, release-1." in str(caught.value)
         assert "\x1b" not in str(caught.value)
 
-    def test_none_yet(self, tmp_path: Path) -> None:
+    def test_empty_journal_suggests_no_sessions(self, tmp_path: Path) -> None:
         """An empty journal has no sessions to suggest."""
         with Journal.open(tmp_path / "empty.db") as journal:
             assert journal.reader().sessions() == []
@@ -73,7 +73,7 @@ class TestSessions:
 
 
 class TestEvents:
-    def test_in_pages(self, journal: Journal) -> None:
+    def test_come_in_order_across_pages(self, journal: Journal) -> None:
         """Events across several pages come in order, in whole or in part."""
         hello = MessageAdded(role="user", text="hello")
         journal.write("docs-7", *[hello] * (2 * PAGE))
@@ -88,14 +88,14 @@ class TestEvents:
         assert list(reader.events("docs-7", limit=0)) == []
         assert reader.count("docs-7") == 2 * PAGE + 1
 
-    def test_of_one_session(self, journal: Journal) -> None:
+    def test_sessions_do_not_mix(self, journal: Journal) -> None:
         """Events of sessions do not mix, and an unknown session has none."""
         reader = journal.reader()
         assert [e.session for e in reader.events("release-1")] == ["release-1"]
         assert list(reader.events("release")) == []
         assert reader.count("release") == 0
 
-    def test_while_others_are_written(self, journal: Journal) -> None:
+    def test_reader_blocks_no_writer(self, journal: Journal) -> None:
         """A reader in the middle of a session blocks no writer and sees later events."""
         journal.write("docs-7", *[SessionStatus(status="running")] * PAGE)
         events = journal.reader().events("docs-7")

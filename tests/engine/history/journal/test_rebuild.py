@@ -42,7 +42,7 @@ def write_two(path: Path) -> None:
 class TestMended:
     @pytest.mark.parametrize("column", COLUMNS[1:-1])
     @pytest.mark.parametrize("value", ["'other'", "7", "x'00'", "9.5"])
-    def test_each_column(self, database: Path, column: str, value: str) -> None:
+    def test_changed_column_is_restored(self, database: Path, column: str, value: str) -> None:
         """A changed column of a session's line is restored from the events."""
         before = contents(database)
         tamper(database, f"UPDATE session SET {column} = {value} WHERE id = 's1'")
@@ -54,14 +54,14 @@ class TestMended:
         assert verdicts(database)["s1"].fault is None
 
     @pytest.mark.parametrize("column", ["error", "parent", "parent_seq", "source"])
-    def test_nothing_where_something_was(self, database: Path, column: str) -> None:
+    def test_missing_values_are_restored(self, database: Path, column: str) -> None:
         """Missing values of a line are restored, and wrong ones removed."""
         before = contents(database)
         tamper(database, f"UPDATE session SET {column} = NULL, error = 'x'")
         rebuild(database)
         assert contents(database) == before
 
-    def test_a_missing_line(self, database: Path) -> None:
+    def test_missing_line_is_restored(self, database: Path) -> None:
         """A removed line is restored, and its session can be found again."""
         before = contents(database)
         tamper(database, "DELETE FROM session WHERE id = 's2'")
@@ -70,7 +70,7 @@ class TestMended:
         assert contents(database) == before
         assert verdicts(database)["s2"].fault is None
 
-    def test_a_line_without_events(self, database: Path) -> None:
+    def test_line_without_events_stays_reported(self, database: Path) -> None:
         """A line whose events were removed stays, and verification still reports them."""
         tamper(database, "DELETE FROM event WHERE session = 's2'")
         assert rebuild(database).mended == ()
@@ -78,7 +78,7 @@ class TestMended:
         assert fault is not None
         assert fault.kind == "removed"
 
-    def test_lost_events_stay_lost(self, database: Path) -> None:
+    def test_missing_events_stay_reported(self, database: Path) -> None:
         """A rebuilt line with fewer events does not hide that events are missing."""
         tamper(database, "DELETE FROM event WHERE session = 's2' AND seq > 8")
         rebuild(database)
@@ -98,7 +98,7 @@ class TestMended:
             'verdict, net, rule, place, "by", via, result, kind, "off" FROM decision',
         ],
     )
-    def test_decisions(self, database: Path, change: str) -> None:
+    def test_list_of_decisions_is_rebuilt(self, database: Path, change: str) -> None:
         """The list of decisions is rebuilt as well."""
         before = contents(database)
         assert len(before["decision"]) == 1
@@ -109,7 +109,7 @@ class TestMended:
 
 
 class TestImported:
-    def test_stays_so(self, database: Path, tmp_path: Path) -> None:
+    def test_import_mark_is_kept(self, database: Path, tmp_path: Path) -> None:
         """The mark of an imported session follows from no event and is kept."""
         source = tmp_path / "source.db"
         recorded_at(source, NOW, "far")
@@ -125,7 +125,7 @@ class TestImported:
         assert rebuild(database).mended == ("far",)
         assert contents(database) == before
 
-    def test_is_yes_or_no(self, database: Path) -> None:
+    def test_other_mark_values_become_0_or_1(self, database: Path) -> None:
         """Any other value of the mark becomes 0 or 1."""
         tamper(database, "UPDATE session SET imported = 7 WHERE id = 's2'")
         assert rebuild(database).mended == ("s2",)
@@ -133,7 +133,7 @@ class TestImported:
 
 
 class TestRefused:
-    def test_an_event_that_cannot_be_read(self, database: Path) -> None:
+    def test_unreadable_event(self, database: Path) -> None:
         """An unreadable event is reported, and nothing changes."""
         tamper(
             database,
@@ -145,7 +145,7 @@ class TestRefused:
             rebuild(database)
         assert contents(database) == before
 
-    def test_no_beginning(self, database: Path) -> None:
+    def test_session_without_opening_event(self, database: Path) -> None:
         """A session without its opening event cannot be rebuilt, and nothing changes."""
         tamper(database, "DELETE FROM event WHERE session = 's2' AND seq = 1")
         before = contents(database)
@@ -162,7 +162,7 @@ class TestRefused:
 
 class TestUntouched:
     @pytest.mark.slow
-    def test_nothing_changes(self, tmp_path_factory: pytest.TempPathFactory) -> None:
+    def test_every_line_equals_its_events(self, tmp_path_factory: pytest.TempPathFactory) -> None:
         """LAW: in an untouched journal every line equals what its events give."""
         path = tmp_path_factory.mktemp("law") / "journal.db"
         numbers = itertools.count()

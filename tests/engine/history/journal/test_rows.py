@@ -19,7 +19,7 @@ AT = 1_790_000_000_123
 
 class TestEventOf:
     @given(BODIES)
-    def test_is_what_was_written(self, body: EventBody) -> None:
+    def test_row_is_read_as_the_union_reads_it(self, body: EventBody) -> None:
         """The row of any body is read as the union of all kinds reads it."""
         text = body.model_dump_json()
         event = event_of((1, "s1", 2, AT, body.type, text), FILE)
@@ -36,7 +36,7 @@ class TestEventOf:
             ("session.status", '{"type":"session.status"'),
         ],
     )
-    def test_what_is_no_event_is_refused(self, kind: str, text: str) -> None:
+    def test_body_without_matching_type_is_refused(self, kind: str, text: str) -> None:
         """A body without a type, or with another type than its row, is refused; the file is named."""
         with pytest.raises(JournalError, match=r"'j.db': event 2 of session 's1' cannot be read"):
             event_of((1, "s1", 2, AT, kind, text), FILE)

@@ -55,7 +55,7 @@ class TestMonitor:
         monitor.end(None)
         assert monitor.outage(None, None) is None
 
-    def test_a_write_that_does_not_end(self) -> None:
+    def test_hanging_write_is_an_outage(self) -> None:
         """A write that hangs is an outage from its beginning, even before it fails."""
         clock = Clock()
         monitor = WriteMonitor(clock, clock.steady)
@@ -66,7 +66,7 @@ class TestMonitor:
         assert found is not None
         assert found.since == BEGIN + timedelta(seconds=100)
 
-    def test_a_silent_database_and_an_ended_server(self) -> None:
+    def test_precedence_of_ended_server_silence_and_failure(self) -> None:
         """A silent database takes precedence over a failed write, and an ended server over both."""
         clock = Clock()
         monitor = WriteMonitor(clock, clock.steady)
@@ -81,7 +81,9 @@ class TestMonitor:
 
 
 class TestFile:
-    def test_a_file_that_takes_no_writes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_failed_write_is_outage_until_proof(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A failed write is an outage that ends after a successful proof, without another write."""
         monkeypatch.setattr(write_monitor, "PROOF_SECONDS", 0.0)
         with Journal.open(tmp_path / "j.db") as journal:

@@ -48,7 +48,7 @@ def journal(request: pytest.FixtureRequest, tmp_path: Path) -> Location:
 
 
 class TestLineLog:
-    def test_has_what_was_appended(self, journal: Location) -> None:
+    def test_lines_come_back_in_order(self, journal: Location) -> None:
         """Lines come back in order, and of a long log only the end is read."""
         log = line_log(journal, "freeze")
         assert log.read(WHOLE) is None
@@ -59,22 +59,22 @@ class TestLineLog:
         assert text is not None
         assert text.endswith("zweite ü\n".encode())
 
-    def test_logs_have_nothing_of_each_other(self, journal: Location) -> None:
+    def test_lines_are_kept_apart_by_log(self, journal: Location) -> None:
         """Lines are kept apart by log name."""
         line_log(journal, "keys").append("key")
         assert line_log(journal, "freeze").read(WHOLE) is None
 
-    def test_of_no_journal_yet_is_none(self, postgresql: PostgresLocation) -> None:
+    def test_schema_without_tables_has_no_log(self, postgresql: PostgresLocation) -> None:
         """A schema without tables has no log, which is not an error."""
         assert line_log(postgresql, "keys").read(WHOLE) is None
 
-    def test_that_cannot_be_reached_is_an_oserror(self, tmp_path: Path) -> None:
+    def test_unreachable_database_raises_oserror(self, tmp_path: Path) -> None:
         """An unreachable database raises an OSError, as a file does."""
         away = PostgresLocation(f"postgresql://interlock@/postgres?host={tmp_path}")
         with pytest.raises(OSError, match="PostgreSQL says"):
             line_log(away, "keys").read(WHOLE)
 
-    def test_a_line_needs_all_lines_before_it(self, postgresql: PostgresLocation) -> None:
+    def test_append_requires_expected_line_count(self, postgresql: PostgresLocation) -> None:
         """In a database a line is appended only after the expected number of lines."""
         Journal.open(postgresql).close()
         log = line_log(postgresql, "keys")
@@ -85,7 +85,7 @@ class TestLineLog:
         assert not log.has_grown(1)
         assert log.read(WHOLE) == b"a\n"
 
-    def test_no_line_of_many_writers_is_lost(self, postgresql: PostgresLocation) -> None:
+    def test_concurrent_appends_are_all_stored(self, postgresql: PostgresLocation) -> None:
         """Lines of servers that append concurrently are all stored, each once."""
         Journal.open(postgresql).close()
 
@@ -105,7 +105,7 @@ class TestLineLog:
 
 
 class TestFreezeLog:
-    def test_the_last_line_says_what_is_in_force(self, journal: Location) -> None:
+    def test_freeze_holds_until_lifted(self, journal: Location) -> None:
         """A freeze is in force on every server of the journal until it is lifted."""
         one, other = (FreezeLog(journal, lambda: AT) for _ in range(2))
         assert other.read() is None
@@ -114,7 +114,7 @@ class TestFreezeLog:
         other.lift(frozen("was nothing"))
         assert one.read() is None
 
-    def test_what_cannot_be_reached_is_frozen(self, tmp_path: Path) -> None:
+    def test_unreachable_database_freezes_agents(self, tmp_path: Path) -> None:
         """If the database cannot be reached, agents are frozen, with `UNREADABLE` as the operator."""
         away = PostgresLocation(f"postgresql://interlock@/postgres?host={tmp_path}")
         now = FreezeLog(away, lambda: AT).read()
@@ -124,7 +124,7 @@ class TestFreezeLog:
 
 
 class TestKeyLog:
-    def test_two_servers_make_one_chain(self, postgresql: PostgresLocation) -> None:
+    def test_two_servers_append_to_one_chain(self, postgresql: PostgresLocation) -> None:
         """A server that does not know another server's line appends after it."""
         Journal.open(postgresql).close()
         log, other = KeyLog(postgresql), KeyLog(postgresql)
@@ -135,7 +135,7 @@ class TestKeyLog:
         read = log.read()
         assert (read.faults, read.head, read.lines) == ((), found.head, 2)
 
-    def test_a_server_hears_of_a_removed_key(self, postgresql: PostgresLocation) -> None:
+    def test_key_removed_at_another_server_is_noticed(self, postgresql: PostgresLocation) -> None:
         """The keys are read again after another server added lines."""
         Journal.open(postgresql).close()
         log, other = KeyLog(postgresql), KeyLog(postgresql)
@@ -144,7 +144,7 @@ class TestKeyLog:
         other.remove("k1", "maria", AT, other.read())
         assert log.newer(known).in_force() == []
 
-    def test_a_first_key_is_confirmed_by_a_code_once(self, postgresql: PostgresLocation) -> None:
+    def test_second_key_at_another_server_needs_the_first(self, postgresql: PostgresLocation) -> None:
         """If one operator enrols a first key at two servers, the second one needs the first."""
         Journal.open(postgresql).close()
         log, other = KeyLog(postgresql), KeyLog(postgresql)
@@ -153,7 +153,7 @@ class TestKeyLog:
         with pytest.raises(ValueError, match="has a key already"):
             other.enroll(key("k2", "maria"), stale)
 
-    def test_one_use_counts_at_one_server(self, postgresql: PostgresLocation) -> None:
+    def test_equal_use_count_at_second_server_is_refused(self, postgresql: PostgresLocation) -> None:
         """A key with the same number of uses at two servers may be a copy: the second use is refused."""
         Journal.open(postgresql).close()
         log, other = KeyLog(postgresql), KeyLog(postgresql)

@@ -29,7 +29,7 @@ COLUMNS = st.sampled_from(sorted(VALUES)).flatmap(
 class TestLaw:
     @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
     @given(columns=st.lists(COLUMNS, min_size=1, max_size=8))
-    def test_columns_are_read_as_they_were(
+    def test_columns_are_read_back_unchanged(
         self, postgresql: PostgresLocation, columns: list[tuple[str, list[Any]]]
     ) -> None:
         """Quotes, backslashes, the word NULL, empty strings and nulls are read back unchanged."""
@@ -52,7 +52,7 @@ class TestLaw:
 
 class TestUnstorable:
     @pytest.mark.parametrize("values", [("a\0b",), ("a", "b\0"), ("\0", None)])
-    def test_its_place_is_kept(self, values: tuple[str | None, ...]) -> None:
+    def test_nul_does_not_split_a_value(self, values: tuple[str | None, ...]) -> None:
         """NUL in a value, which the database does not store, does not split the value."""
         elements = ["NULL" if each is None else f'"{each}"' for each in values]
         assert _elements("text", values) == ",".join(elements)

@@ -63,13 +63,13 @@ def bells(location: PostgresLocation, number: int) -> Generator[list[tuple[Bell,
 
 
 class TestRing:
-    def test_has_the_others_look(self, postgresql: PostgresLocation) -> None:
+    def test_makes_other_servers_look(self, postgresql: PostgresLocation) -> None:
         """Each of the other servers looks for news."""
         with bells(postgresql, 3) as [(bell, _), (_, second), (_, third)]:
             bell.ring()
             wait_for(lambda: second() == third() == 1)
 
-    def test_is_no_news_to_who_rings(self, postgresql: PostgresLocation) -> None:
+    def test_own_ring_is_ignored(self, postgresql: PostgresLocation) -> None:
         """A server does not look after its own rings, which would be useless work under load."""
         with bells(postgresql, 2) as [(here, looks_here), (there, looks_there)]:
             for number in range(1, 6):
@@ -79,7 +79,7 @@ class TestRing:
             wait_for(lambda: looks_there() > 0)
             assert looks_there() == 1
 
-    def test_of_an_older_version_is_heard(self, postgresql: PostgresLocation) -> None:
+    def test_ring_without_server_name_is_heard(self, postgresql: PostgresLocation) -> None:
         """A ring that names no server counts as another server's."""
         with bells(postgresql, 1) as [(_, looks)]:
             connection = connect(postgresql)
@@ -90,7 +90,7 @@ class TestRing:
 
 class TestKilledListener:
     @pytest.mark.parametrize("name", ["interlock listener", "interlock bell"])
-    def test_is_there_again(self, postgresql: PostgresLocation, heard: Heard, name: str) -> None:
+    def test_listener_is_reconnected(self, postgresql: PostgresLocation, heard: Heard, name: str) -> None:
         """The bell replaces a connection that the database ended; it hears and is heard again."""
         heard.bell.ring()
         wait_for(lambda: bool(rows(postgresql, PROCESS, (name,))))
@@ -101,19 +101,19 @@ class TestKilledListener:
 
         listener = Heard(postgresql)
 
-        def rings() -> bool:
+        def is_ring_heard() -> bool:
             listener.rung.clear()
             heard.bell.ring()
             return listener.rung.wait(0.5)
 
-        wait_for(rings)
+        wait_for(is_ring_heard)
         listener.bell.close()
         assert not {*rows(postgresql, PROCESS, (name,))} & {*before}
 
 
 class TestHalfOpenConnections:
     @pytest.mark.slow
-    def test_are_given_up(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_stalled_connections_are_replaced(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A bell replaces connections that stall but stay open; it hears and is heard again."""
         monkeypatch.setattr(ringing, "SILENCE_SECONDS", 0.5)
         with own_server(port=free_port(), durable=False) as database:
@@ -146,7 +146,7 @@ class TestHalfOpenConnections:
 
 class TestStoppedDatabase:
     @pytest.mark.slow
-    def test_is_no_pooler(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_silent_database_is_not_taken_for_a_pooler(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A database that does not answer is not mistaken for a pooler that drops notifications."""
         monkeypatch.setattr(ringing, "SILENCE_SECONDS", 0.5)
         with own_server(durable=False) as database:

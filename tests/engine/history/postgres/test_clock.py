@@ -30,7 +30,7 @@ class Steady:
 
 
 class TestClock:
-    def test_goes_on_by_itself(self) -> None:
+    def test_advances_between_answers(self) -> None:
         """Between two answers the clock advances with the steady clock."""
         steady = Steady()
         clock = DatabaseClock(5_000_000, 99.9, 100.1, steady=steady)
@@ -38,14 +38,14 @@ class TestClock:
         steady.at += 2.5
         assert clock() == from_ms(5_002_500)
 
-    def test_an_answer_that_fits_changes_nothing(self) -> None:
+    def test_answer_within_bounds_changes_nothing(self) -> None:
         """An answer only bounds the database's time; one within the bounds changes nothing."""
         clock = DatabaseClock(5_000_000, 99.9, 100.1, steady=Steady())
         clock.set(5_001_000, 100.5, 101.4)
         assert clock() == from_ms(5_000_000)
 
     @pytest.mark.parametrize("jump", [HOUR, -HOUR])
-    def test_follows_a_clock_that_is_set(self, jump: int, caplog: pytest.LogCaptureFixture) -> None:
+    def test_follows_a_changed_database_clock(self, jump: int, caplog: pytest.LogCaptureFixture) -> None:
         """The clock follows a database whose clock was set, with one warning."""
         clock = DatabaseClock(5_000_000, 99.9, 100.1, steady=Steady())
         for _ in range(2):
@@ -69,7 +69,7 @@ class TestServers:
         assert timedelta(minutes=59) < ahead <= timedelta(hours=1)
 
     @pytest.mark.slow
-    def test_each_renewal_sets_the_clock(
+    def test_clock_change_is_noticed_at_next_renewal(
         self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A server notices a change of the database's clock at its next renewal."""

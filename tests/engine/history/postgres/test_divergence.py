@@ -61,9 +61,7 @@ def accept(journal: Journal, session: str = "s") -> None:
 
 
 class TestNoted:
-    def test_is_in_the_database_with_what_it_had(
-        self, postgresql: PostgresLocation, journal: Journal
-    ) -> None:
+    def test_row_has_lost_and_kept_event(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """The row has the acknowledged event, the kept one, the server that noticed, and the time."""
         journal.write("s", opening(), HELLO, HELLO)
         [(head,)] = rows(postgresql, "SELECT hash FROM event WHERE seq = 3")
@@ -86,7 +84,7 @@ class TestNoted:
                 journal.write("s", HELLO)
         assert [each.levelno for each in caplog.records if "diverged" in each.message] == [logging.ERROR]
 
-    def test_before_anything_else_is_written(
+    def test_before_any_other_write(
         self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Until the server can note a divergence, it writes no event at all."""
@@ -105,9 +103,7 @@ class TestNoted:
         journal.write("t", HELLO)
         assert rows(postgresql, OPEN) == [("s", 2, 1)]
 
-    def test_by_a_server_that_writes_nothing(
-        self, postgresql: PostgresLocation, journal: Journal
-    ) -> None:
+    def test_by_search_for_orphans(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """A search for orphans also compares, even if the writing connection has not."""
         journal.write("s", opening(), HELLO)
         lose(postgresql, "s", 1)
@@ -115,9 +111,7 @@ class TestNoted:
         journal.orphans(9)
         assert rows(postgresql, OPEN) == [("s", 2, 1)]
 
-    def test_before_sessions_are_left_to_others(
-        self, postgresql: PostgresLocation, journal: Journal
-    ) -> None:
+    def test_before_a_session_is_released(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """A server that releases a session first notes its lost events."""
         journal.write("s", opening(), HELLO)
         lose(postgresql, "s", 1)
@@ -145,7 +139,7 @@ class TestNoted:
         journal.orphans(9)
         assert rows(postgresql, OPEN) == [("s", 3, 1)]
 
-    def test_by_a_server_that_was_ended(self, postgresql: PostgresLocation, other: Journal) -> None:
+    def test_by_server_that_took_the_session(self, postgresql: PostgresLocation, other: Journal) -> None:
         """A server that took the session from an ended server stops it as well."""
         journal = Journal.open(postgresql)
         journal.write("s", opening(), HELLO)
@@ -160,7 +154,9 @@ class TestNoted:
         with pytest.raises(SessionDiverged, match=r"event 2 of it was acknowledged.*another one there"):
             other.write("s", HELLO)
 
-    def test_by_a_server_that_followed_it(self, postgresql: PostgresLocation, other: Journal) -> None:
+    def test_by_another_server_that_followed_the_session(
+        self, postgresql: PostgresLocation, other: Journal
+    ) -> None:
         """If the session's own server was killed, another server that followed it notes the loss."""
         journal = Journal.open(postgresql)
         journal.write("s", opening(), HELLO)
@@ -173,7 +169,7 @@ class TestNoted:
         journal.close()
 
     @pytest.mark.slow
-    def test_twice_is_as_once(
+    def test_same_loss_by_two_servers_is_one_row(
         self, postgresql: PostgresLocation, journal: Journal, other: Journal
     ) -> None:
         """Two servers that notice the same loss leave one row; an accepted loss remains accepted."""
@@ -190,7 +186,7 @@ class TestNoted:
         assert rows(postgresql, OPEN) == []
         assert not other.diverged_sessions
 
-    def test_that_a_database_loses_as_well_is_noted_again(
+    def test_lost_row_is_noted_again(
         self, postgresql: PostgresLocation, journal: Journal, other: Journal
     ) -> None:
         """If the database loses the row as well, any server that knew of the loss notes it again."""
@@ -203,7 +199,7 @@ class TestNoted:
         assert divergence.open_divergences(postgresql)[0].server == lease(other).id
 
     @pytest.mark.slow
-    def test_nothing_that_came_back(
+    def test_restored_events_are_not_noted(
         self, postgresql: PostgresLocation, journal: Journal, other: Journal
     ) -> None:
         """If the database has the events again, a server notes no loss."""
@@ -229,7 +225,7 @@ class TestLeftAlone:
             assert journal.orphans(9) == []
             assert journal.diverged_sessions["s"].seq == 2
 
-    def test_by_whoever_writes_to_it(self, lost: PostgresLocation) -> None:
+    def test_writes_and_checks_fail_with_the_remedy(self, lost: PostgresLocation) -> None:
         """A write and a check fail with the reason and the remedy; other sessions pass the check."""
         with Journal.open(lost) as journal:
             with pytest.raises(SessionDiverged, match="interlock approvals accept-loss s --reason TEXT"):
@@ -239,7 +235,7 @@ class TestLeftAlone:
             journal.check_whole("t")
         assert rows(lost, "SELECT count(*) FROM event") == [(1,)]
 
-    def test_by_who_owns_it(self, postgresql: PostgresLocation, journal: Journal) -> None:
+    def test_unaware_owner_is_refused(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """The session's owner, which has not noticed the loss itself, is refused with the reason."""
         journal.write("s", opening(), HELLO)
         journal.write("s", HELLO)
@@ -251,7 +247,7 @@ class TestLeftAlone:
             journal.write("s", HELLO)
 
     @pytest.mark.slow
-    def test_with_its_family(self, postgresql: PostgresLocation) -> None:
+    def test_parent_of_diverged_subagent_is_not_taken(self, postgresql: PostgresLocation) -> None:
         """A session with a diverged subagent is not taken; other sessions are."""
         with Journal.open(postgresql) as journal:
             journal.write("s", opening())
@@ -263,7 +259,7 @@ class TestLeftAlone:
             accept(journal, "s/1")
             wait_for(lambda: "s" in journal.orphans(9))
 
-    def test_under_its_id_where_nothing_is_left(
+    def test_id_of_a_lost_opening_is_not_reused(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
         """If the opening is lost as well, no other session may begin under its id."""
@@ -280,7 +276,7 @@ class TestLeftAlone:
 
 
 class TestAccepted:
-    def test_goes_on_with_who_accepted_what_in_its_record(
+    def test_acceptance_is_recorded_and_session_can_continue(
         self, postgresql: PostgresLocation, journal: Journal, other: Journal
     ) -> None:
         """The chain records the acceptance; the session is ended, and any server can continue it."""
@@ -301,7 +297,7 @@ class TestAccepted:
         assert not journal.diverged_sessions
         assert journal.write("s", HELLO)[0].seq == 4
 
-    def test_only_once(self, journal: Journal, other: Journal) -> None:
+    def test_second_acceptance_is_refused(self, journal: Journal, other: Journal) -> None:
         """A loss cannot be accepted twice, nor for a session that did not diverge."""
         journal.write("s", opening(), HELLO)
         with pytest.raises(ValueError, match="did not diverge"):
@@ -312,7 +308,7 @@ class TestAccepted:
             accept(journal)
 
     @pytest.mark.slow
-    def test_only_once_if_two_operators_accept_at_the_same_moment(
+    def test_simultaneous_acceptances_record_one(
         self, postgresql: PostgresLocation, journal: Journal, other: Journal
     ) -> None:
         """At two servers: one acceptance is recorded, the other is refused."""
@@ -329,7 +325,7 @@ class TestAccepted:
             assert types.count("loss.accepted") == 1
 
     @pytest.mark.slow
-    def test_what_is_lost_again_is_noted_again(
+    def test_lost_acceptance_no_longer_counts(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
         """If the database loses the acceptance, it no longer counts."""
@@ -345,7 +341,9 @@ class TestAccepted:
         assert rows(postgresql, OPEN) == []
 
     @pytest.mark.slow
-    def test_beside_others_in_one_batch(self, postgresql: PostgresLocation, journal: Journal) -> None:
+    def test_batch_after_acceptance_writes_other_sessions(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
         """A batch after an acceptance writes other sessions as usual."""
         journal.write("s", opening(), HELLO)
         journal.write("t", opening())
@@ -363,7 +361,9 @@ class TestMaintenance:
             diverged(journal)
         return postgresql
 
-    def test_verify_names_it(self, lost: PostgresLocation, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_verify_names_the_session(
+        self, lost: PostgresLocation, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """`verify` names the session and exits as for a broken journal until the loss is accepted."""
         assert main(["history", "--db", named(lost), "verify"]) == 1
         said = capsys.readouterr().out
@@ -373,19 +373,23 @@ class TestMaintenance:
         [found] = json.loads(capsys.readouterr().out)["diverged"]
         assert (found["session"], found["acknowledged"], found["kept"]) == ("s", 2, 1)
 
-    def test_servers_name_it(self, lost: PostgresLocation, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_servers_command_names_the_session(
+        self, lost: PostgresLocation, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """`servers` names the session even after the server that noticed the loss has ended."""
         main(["servers", "--db", named(lost)])
         assert "Session s diverged: event 2 of it was acknowledged" in capsys.readouterr().out
 
     @pytest.mark.slow
-    def test_an_export_says_so(self, lost: PostgresLocation, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_export_warns_of_divergence(
+        self, lost: PostgresLocation, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """An export warns that the session diverged."""
         assert main(["history", "--db", named(lost), "export", "s"]) == 0
         assert "Session 's' diverged" in capsys.readouterr().err
 
     @pytest.mark.slow
-    def test_it_is_not_pruned_until_then(self, lost: PostgresLocation, tmp_path: Path) -> None:
+    def test_not_pruned_until_accepted(self, lost: PostgresLocation, tmp_path: Path) -> None:
         """The session is kept as evidence until its loss is accepted; then it is pruned with its rows."""
         key, at = tmp_path / "key.pem", 1 << 50
         done = prune(lost, before=at, by="ada", at=at, key=key)
@@ -399,7 +403,7 @@ class TestMaintenance:
         assert rows(lost, "SELECT * FROM divergence") == []
 
     @pytest.mark.slow
-    def test_a_rebuild_leaves_it_so(self, lost: PostgresLocation) -> None:
+    def test_rebuild_keeps_diverged_status(self, lost: PostgresLocation) -> None:
         """A rebuild keeps the diverged status, which no event records."""
         assert list(index_mismatches(lost)) == []
         assert rebuild(lost).mended == ()
@@ -408,13 +412,13 @@ class TestMaintenance:
         assert rows(lost, "SELECT status FROM session WHERE id = 's'") == [("diverged",)]
 
     @pytest.mark.slow
-    def test_the_journal_is_not_copied_until_then(self, lost: PostgresLocation, tmp_path: Path) -> None:
+    def test_copy_is_refused_until_accepted(self, lost: PostgresLocation, tmp_path: Path) -> None:
         """A copy is refused, since it would not show the loss and the session could be resumed there."""
         with pytest.raises(JournalError, match="lost events of session 's'"):
             copy_journal(lost, tmp_path / "copy.db")
 
     @pytest.mark.slow
-    def test_a_servers_role_removes_no_row(self, lost: PostgresLocation) -> None:
+    def test_server_role_cannot_change_or_remove_rows(self, lost: PostgresLocation) -> None:
         """The role may note and accept losses, but neither change nor remove a row."""
         role = f"{lost.schema}_noting"
         rows(lost, f"CREATE ROLE {role} LOGIN")
@@ -434,7 +438,7 @@ class TestMaintenance:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("right", ["SELECT", "INSERT", "UPDATE"])
-    def test_a_server_without_its_rights_does_not_start(
+    def test_server_without_required_rights_does_not_start(
         self, postgresql: PostgresLocation, right: str
     ) -> None:
         """The server checks its rights at the start, not only at the first loss or acceptance."""

@@ -30,7 +30,7 @@ class TestCommits:
         ("given", "found"),
         [("off", "on"), ("local", "on"), ("remote_write", "on"), ("on", "on"), ("remote_apply",) * 2],
     )
-    def test_each_batch_says_that_it_is_durable(
+    def test_batch_is_durable_regardless_of_settings(
         self, postgresql: PostgresLocation, given: str, found: str
     ) -> None:
         """A batch is durable at its commit, regardless of the settings of the role or database."""
@@ -44,7 +44,7 @@ class TestCommits:
             assert step.run("SHOW synchronous_commit") == [(given,)]
             step.close()
 
-    def test_a_line_of_a_log_is_durable_too(self, postgresql: PostgresLocation) -> None:
+    def test_log_line_is_durable_regardless_of_settings(self, postgresql: PostgresLocation) -> None:
         """A freeze is on disk when it is acknowledged, regardless of the database's settings."""
         with Journal.open(postgresql), closing(connect(postgresql)) as connection:
             for statement in (
@@ -61,7 +61,7 @@ class TestCommits:
             assert connection.execute("SELECT how FROM committed").fetchall() == [("on",)]
 
     @pytest.mark.slow
-    def test_a_look_after_a_lost_connection_is_durable_too(self, postgresql: PostgresLocation) -> None:
+    def test_look_for_a_lost_batch_is_durable(self, postgresql: PostgresLocation) -> None:
         """The look for a batch with a lost answer is itself a durable write."""
         with Journal.open(postgresql) as journal:
             journal.write("s", opening())
@@ -87,7 +87,7 @@ class TestCommits:
 
 class TestWarnings:
     @pytest.mark.slow
-    def test_settings_that_promise_nothing_are_named(self) -> None:
+    def test_unsafe_settings_are_named(self) -> None:
         """Settings that do not wait for the disk cause warnings that name them."""
         with own_server(durable=False) as database:
             location = PostgresLocation(database.url, "journal")
@@ -96,12 +96,12 @@ class TestWarnings:
             assert pages.startswith("full_page_writes is off")
 
     @pytest.mark.slow
-    def test_usual_settings_give_none(self) -> None:
+    def test_default_settings_cause_none(self) -> None:
         """A database with its default settings causes no warning."""
         with own_server() as database:
             assert durability(PostgresLocation(database.url, "journal")) == []
 
-    def test_a_database_that_is_not_there(self) -> None:
+    def test_unreachable_database_is_an_error(self) -> None:
         """A database that cannot be reached is an error."""
         with pytest.raises(JournalError, match="Check that the database runs"):
             durability(PostgresLocation("postgresql://nobody@127.0.0.1:1/none"))

@@ -39,7 +39,7 @@ def steps(postgresql: PostgresLocation) -> Iterator[tuple[Step, Step]]:
     second.close()
 
 
-def kept(found: list[tuple[object, ...]]) -> list[object]:
+def kept_sessions(found: list[tuple[object, ...]]) -> list[object]:
     """Return the sessions that an append kept, with `None` for the lane."""
     return sorted((session for (session,) in found), key=str)
 
@@ -70,7 +70,7 @@ class TestAppendAndClaim:
         assert first.run(leasing._CLAIM, (lease(other).id, "s", lease(other).id))
         second.start(APPEND, values)
         first.commit()
-        assert kept(second.go_on()) == [None]
+        assert kept_sessions(second.go_on()) == [None]
         second.commit()
         assert rows(postgresql, EVENTS, ("s",)) == [(1,)]
         assert rows(postgresql, "SELECT cursor, session FROM fenced") == [
@@ -88,12 +88,12 @@ class TestAppendAndClaim:
         first.run(leasing._CLAIM, (lease(other).id, "s", lease(other).id))
         second.start(APPEND, values)
         first.roll_back()
-        assert kept(second.go_on()) == [None, "s"]
+        assert kept_sessions(second.go_on()) == [None, "s"]
         second.commit()
         assert rows(postgresql, EVENTS, ("s",)) == [(1,), (2,)]
 
     @pytest.mark.slow
-    def test_a_claim_of_orphans_skips_what_is_written(
+    def test_claim_of_orphans_skips_session_being_written(
         self, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
         """A claim of orphans skips a session while an event is being written to it."""
@@ -114,7 +114,7 @@ class TestAppendAndClaim:
 
 
 class TestTwoAppends:
-    def test_of_the_same_batch_one_counts(
+    def test_repeated_batch_adds_nothing(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
         """A statement that is sent again waits for the first one and adds nothing."""
@@ -128,7 +128,7 @@ class TestTwoAppends:
         assert rows(postgresql, EVENTS, ("s",)) == [(1,), (2,)]
 
     @pytest.mark.slow
-    def test_the_second_counts_where_the_first_failed(
+    def test_repeated_batch_succeeds_after_rollback(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
         """A statement that is sent again succeeds if the first one was rolled back."""
@@ -137,12 +137,12 @@ class TestTwoAppends:
         first.run(APPEND, values)
         second.start(APPEND, values)
         first.roll_back()
-        assert kept(second.go_on()) == [None, "s"]
+        assert kept_sessions(second.go_on()) == [None, "s"]
         second.commit()
         assert rows(postgresql, EVENTS, ("s",)) == [(1,), (2,)]
 
     @pytest.mark.slow
-    def test_of_two_openings_one_counts(
+    def test_second_opening_is_refused(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
         """If two servers open the same session at once, the second opening is refused."""
@@ -151,7 +151,7 @@ class TestTwoAppends:
         first.run(APPEND, values[0])
         second.start(APPEND, values[1])
         first.commit()
-        assert kept(second.go_on()) == [None]
+        assert kept_sessions(second.go_on()) == [None]
         second.commit()
         assert rows(postgresql, EVENTS, ("t",)) == [(1,), (2,)]
         assert rows(postgresql, OWNER, ("t",)) == [(lease(one).id, 1, 2)]
@@ -170,14 +170,14 @@ class TestTwoAppends:
         cursor = int(theirs["e_cursor"][1:-1])
         both["e_cursor"] = f"{{{cursor},{cursor + 1}}}"
         rows(postgresql, "UPDATE owner SET server = ?, epoch = 9 WHERE session = 's'", (lease(other).id,))
-        assert kept(first.run(APPEND, {**mine, **both, "last": mine["last"] + 1})) == [None, "a"]
+        assert kept_sessions(first.run(APPEND, {**mine, **both, "last": mine["last"] + 1})) == [None, "a"]
         first.commit()
         assert rows(postgresql, EVENTS, ("a",)) == [(1,)]
         assert rows(postgresql, EVENTS, ("s",)) == [(1,)]
 
 
 class TestTwoClaims:
-    def test_the_second_takes_nothing(
+    def test_first_claim_gets_the_session(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
         """If two servers claim a session at once, the first gets it."""
@@ -192,7 +192,7 @@ class TestTwoClaims:
             assert rows(postgresql, OWNER, ("s",)) == [(lease(other).id, 2, 1)]
 
     @pytest.mark.slow
-    def test_a_server_that_began_later_is_not_robbed(
+    def test_claim_takes_nothing_from_a_later_server(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
         """A claim takes nothing from a server that started while the claim waited."""
@@ -234,7 +234,7 @@ class TestLeases:
         assert second.go_on() == []
 
     @pytest.mark.slow
-    def test_of_two_ends_one_counts(
+    def test_second_end_of_a_server_fails(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
         """If two servers end a third one at once, only one of them succeeds."""
@@ -261,7 +261,9 @@ class TestLeases:
 
 
 class TestLanes:
-    def test_two_servers_take_two(self, postgresql: PostgresLocation, steps: tuple[Step, Step]) -> None:
+    def test_lane_being_taken_is_skipped(
+        self, postgresql: PostgresLocation, steps: tuple[Step, Step]
+    ) -> None:
         """A server skips a lane that another server is taking."""
         for _ in range(2):
             Journal.open(postgresql).close()
@@ -272,7 +274,7 @@ class TestLanes:
         assert second.run(leasing._TAKE_LANE, ("b",))[0][0] == 2
 
     @pytest.mark.slow
-    def test_a_new_one_is_one_servers(
+    def test_new_lane_is_created_by_one_server(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
         """If two servers create a lane with the same number, the second creates none and tries again."""
@@ -306,7 +308,7 @@ class TestLanes:
         assert rows(postgresql, "SELECT server FROM lane WHERE lane = 1") == [("a",)]
 
     @pytest.mark.slow
-    def test_a_dead_servers_late_append_finds_its_lane_taken(
+    def test_late_append_to_a_taken_lane_writes_nothing(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
         """An append that arrives after its lane went to another server writes nothing."""
@@ -321,7 +323,7 @@ class TestLanes:
         assert rows(postgresql, EVENTS, ("s",)) == [(1,)]
 
     @pytest.mark.slow
-    def test_a_lane_in_which_something_is_written_is_left(
+    def test_lane_is_not_taken_until_append_finishes(
         self, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
         """The lane of an ended server is not taken until its last append has finished."""
@@ -336,7 +338,7 @@ class TestLanes:
 
 
 class TestLeaving:
-    def test_a_session_that_was_taken_stays_taken(
+    def test_leaving_server_does_not_release_taken_session(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], steps: tuple[Step, Step]
     ) -> None:
         """A server that leaves does not release a session that another server has taken."""
@@ -359,7 +361,7 @@ class TestLeaving:
         first.run(leasing._LET_SESSION_GO, ("s", lease(one).id))
         second.start(APPEND, values)
         first.commit()
-        assert kept(second.go_on()) == [None]
+        assert kept_sessions(second.go_on()) == [None]
         second.commit()
         assert rows(postgresql, EVENTS, ("s",)) == [(1,)]
 
@@ -396,7 +398,7 @@ class TestReservations:
         assert two[0].counters is not None
         return two[0].counters.read([LAST_USE]).versions[LAST_USE]
 
-    def test_of_two_at_once_one_counts(
+    def test_second_concurrent_reservation_fails(
         self,
         postgresql: PostgresLocation,
         two: tuple[Journal, Journal],
@@ -415,7 +417,7 @@ class TestReservations:
         assert reading.versions == {LAST_USE: version + 1}
         assert [use.session for use in reading.uses[LAST_USE]] == ["s"]
 
-    def test_the_second_counts_where_the_first_is_rolled_back(
+    def test_rolled_back_reservation_does_not_block(
         self, two: tuple[Journal, Journal], steps: tuple[Step, Step], version: int
     ) -> None:
         """A reservation that is rolled back does not block the use for another server."""
@@ -441,7 +443,7 @@ class TestReservations:
         first.run(counters._DROP_ENDED, ([LAST_USE],))
         second.start(APPEND_COUNTING, values)
         first.commit()
-        assert kept(second.go_on()) == [None]
+        assert kept_sessions(second.go_on()) == [None]
         second.commit()
         assert rows(postgresql, EVENTS, ("s",)) == [(1,)]
 
@@ -467,7 +469,7 @@ class TestReservations:
         assert [use.session for use in other.counters.read([LAST_USE]).uses[LAST_USE]] == ["s"]
 
     @pytest.mark.slow
-    def test_what_is_over_is_forgotten(
+    def test_uses_no_limit_counts_are_removed(
         self, postgresql: PostgresLocation, two: tuple[Journal, Journal], version: int
     ) -> None:
         """Uses that no limit counts are removed with their counters; a new counter has a new version."""

@@ -71,7 +71,7 @@ def servers(postgresql: PostgresLocation) -> Iterator[Servers]:
 
 
 class TestSincePositions:
-    def test_of_one_server(self, servers: Servers) -> None:
+    def test_lane_is_read_in_pages_to_its_end(self, servers: Servers) -> None:
         """A lane is read in pages to its end."""
         journal = servers.start()
         journal.write("s", opened("bot"), *[status()] * 9)
@@ -107,7 +107,7 @@ class TestSincePositions:
         assert len(found) == 17
 
     @pytest.mark.slow
-    def test_any_moves(self, servers: Servers) -> None:
+    def test_sessions_stay_in_order_under_any_moves(self, servers: Servers) -> None:
         """A reader with small pages gets each session in order, however sessions move between servers."""
         chance = random.Random(7)
         for _ in range(3):
@@ -138,7 +138,7 @@ class TestSincePositions:
 
 
 class TestApprovals:
-    def test_are_counted_where_another_server_decided(self, servers: Servers) -> None:
+    def test_request_and_answer_in_two_lanes_count_once(self, servers: Servers) -> None:
         """A request and its answer in two lanes count as one approval, whichever lane is lower."""
         first, second = servers.start(), servers.start()
         request, answer = asked("c1", "deploy", approved=True)

@@ -29,7 +29,7 @@ ENDED = "SELECT ended FROM server WHERE id = ?"
 
 
 @pytest.fixture(autouse=True)
-def short(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_leases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leases that expire soon."""
     monkeypatch.setattr(leasing, "LEASE_SECONDS", 1.0)
 
@@ -47,7 +47,7 @@ def silence(journal: Journal) -> None:
 
 @pytest.mark.slow
 class TestReleased:
-    def test_ends_what_was_asked_under_it(
+    def test_release_ends_pending_reads(
         self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A read with a lost answer does not delay the end of the process."""
@@ -70,7 +70,7 @@ class TestReleased:
         assert not thread.is_alive()
         assert "does not answer" in errors[0]
 
-    def test_limits_nothing_that_is_asked_afterwards(
+    def test_later_reads_have_no_time_limit(
         self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A program without a lease, as `verify` after a copy, reads without a time limit."""
@@ -96,7 +96,7 @@ class TestSilence:
             with pytest.raises(JournalDisturbed, match="start it again"):
                 other.write("s", HELLO)
 
-    def test_an_ended_server_adds_nothing(self, postgresql: PostgresLocation, journal: Journal) -> None:
+    def test_ended_server_writes_no_event(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """An ended server writes no event, even if no server has taken its session yet."""
         with Journal.open(postgresql) as other:
             other.write("s", opening())
@@ -120,7 +120,7 @@ class TestSilence:
             assert lease(journal).holds()
             assert lease(other).holds()
 
-    def test_a_database_that_was_away_ends_nobody(self) -> None:
+    def test_database_outage_ends_no_server(self) -> None:
         """While the database is away no server can renew, so none is ended."""
         with own_server() as database:
             location = PostgresLocation(database.url, "journal")
@@ -133,7 +133,7 @@ class TestSilence:
                 assert other.write("t", opening())[0].seq == 1
                 assert [line.ended for line in list_servers(location)] == [None, None]
 
-    def test_a_database_whose_clock_leaps_ends_nobody(
+    def test_leaping_database_clock_ends_no_server(
         self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """If the database's clock leaps, all leases seem expired, but servers that renew stay."""
@@ -146,7 +146,7 @@ class TestSilence:
             assert rows(postgresql, ENDED, (lease(other).id,)) == [(None,)]
             assert rows(postgresql, ENDED, (lease(journal).id,)) == [(None,)]
 
-    def test_a_lease_far_in_the_future_is_over_all_the_same(
+    def test_far_future_lease_of_dead_server_ends(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
         """A dead server's lease ends even if the database's clock was set back after it was granted."""
@@ -156,7 +156,7 @@ class TestSilence:
 
 class TestOwnClock:
     @pytest.mark.slow
-    def test_what_is_durable_waits_for_the_lease(
+    def test_acknowledgement_waits_for_the_renewal(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
         """A server whose lease has expired by its own clock acknowledges only after a renewal."""
@@ -175,7 +175,7 @@ class TestOwnClock:
         held.close()
 
     @pytest.mark.slow
-    def test_a_server_that_was_ended_answers_nothing(
+    def test_ended_server_acknowledges_nothing(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
         """A durable event is not acknowledged if its server learns first that it was ended."""
@@ -190,7 +190,7 @@ class TestOwnClock:
             journal.write("t", opening())
 
     @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has CLOCK_BOOTTIME")
-    def test_sleep_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_clock_advances_during_machine_sleep(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The clock of leases is the one that runs on while the machine sleeps."""
         monkeypatch.setattr(time, "clock_gettime", {time.CLOCK_BOOTTIME: 7.0}.__getitem__)
         assert leasing.now() == 7.0
@@ -206,9 +206,7 @@ class TestRenewal:
         wait_for(lambda: rows(postgresql, "SELECT lease FROM server")[0][0] > before + 1000)
         assert journal.write("s", opening())[0].seq == 1
 
-    def test_what_is_told_does_not_hold_it_up(
-        self, postgresql: PostgresLocation, journal: Journal
-    ) -> None:
+    def test_busy_server_continues_to_renew(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """A server that is busy with sessions of ended servers continues to renew its lease."""
         busy, done = threading.Event(), threading.Event()
 

@@ -41,7 +41,7 @@ def journal(postgresql: PostgresLocation) -> Iterator[Journal]:
 
 
 @pytest.fixture
-def hasty(monkeypatch: pytest.MonkeyPatch) -> None:
+def short_limits(monkeypatch: pytest.MonkeyPatch) -> None:
     """A server with shorter time limits than usual."""
     monkeypatch.setattr(writing, "RECONNECT_SECONDS", 1.0)
     monkeypatch.setattr(writing, "CLOSE_SECONDS", 0.5)
@@ -64,14 +64,16 @@ def breaking(journal: Journal, act: Callable[[Any, Any, Any], None]) -> None:
 
 
 class TestMoments:
-    def test_before_it_was_sent(self, postgresql: PostgresLocation, journal: Journal) -> None:
+    def test_unsent_batch_is_written_once(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """A batch that was never sent is written once, on a new connection."""
         breaking(journal, lambda connection, statement, values: None)
         assert journal.write("s", HELLO)[0].seq == 2
         assert rows(postgresql, BODIES, ("s",)) == [(2, True)]
 
     @pytest.mark.slow
-    def test_after_it_was_committed(self, postgresql: PostgresLocation, journal: Journal) -> None:
+    def test_committed_batch_with_lost_answer_is_found(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
         """A batch with a lost answer is found and not written again."""
         breaking(journal, PostgresConnection.execute_named)
         assert journal.write("s", HELLO)[0].seq == 2
@@ -79,7 +81,9 @@ class TestMoments:
         assert rows(postgresql, BODIES, ("s",)) == [(2, True), (3, False)]
 
     @pytest.mark.slow
-    def test_while_it_is_committed(self, postgresql: PostgresLocation, journal: Journal) -> None:
+    def test_batch_committed_after_the_look_is_written_once(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
         """A batch that commits after the server has looked for it is still written only once."""
         ghost = Step(postgresql)
         breaking(journal, lambda connection, statement, values: ghost.run(APPEND, values) and None)
@@ -100,8 +104,8 @@ class TestMoments:
         assert rows(postgresql, BODIES, ("s",)) == [(2, True)]
 
     @pytest.mark.slow
-    def test_after_the_server_gave_up(
-        self, postgresql: PostgresLocation, journal: Journal, hasty: None
+    def test_late_commit_of_failed_batch_stops_no_server(
+        self, postgresql: PostgresLocation, journal: Journal, short_limits: None
     ) -> None:
         """A failed batch that the database commits late does not stop the server."""
         ghost = Step(postgresql)
@@ -125,7 +129,7 @@ class TestMoments:
         assert rows(postgresql, BODIES, ("s",)) == [(2, True), (3, False)]
 
     @pytest.mark.slow
-    def test_late_between_numbering_and_writing(
+    def test_numbers_of_late_batch_are_not_reused(
         self, postgresql: PostgresLocation, journal: Journal
     ) -> None:
         """Numbers of a late batch are not used again; the next write gets others."""
@@ -186,7 +190,7 @@ class TestConflicts:
 
 @pytest.mark.slow
 class TestDatabaseAway:
-    def test_a_restart_is_waited_for(self) -> None:
+    def test_write_waits_for_database_restart(self) -> None:
         """A write succeeds once a database that was shut down immediately is running again."""
         with own_server() as database:
             location = PostgresLocation(database.url, "journal")
@@ -199,7 +203,7 @@ class TestDatabaseAway:
                 later.join()
             assert rows(location, BODIES, ("s",)) == [(2, True)]
 
-    def test_a_write_fails_in_time_and_the_next_at_once(self, hasty: None) -> None:
+    def test_a_write_fails_in_time_and_the_next_at_once(self, short_limits: None) -> None:
         """Without the database a write fails, later ones fail without delay, and writes succeed
         after its return."""
         with own_server() as database:
@@ -215,7 +219,7 @@ class TestDatabaseAway:
                 wait_for(lambda: writer(journal).away is None)
                 assert journal.write("s", HELLO)[0].seq == 2
 
-    def test_a_stopped_database_does_not_hang_a_write_or_the_end(self, hasty: None) -> None:
+    def test_a_stopped_database_does_not_hang_a_write_or_the_end(self, short_limits: None) -> None:
         """A write to a database that does not answer fails, and the journal closes in time."""
         with own_server() as database:
             location = PostgresLocation(database.url, "journal")

@@ -45,7 +45,9 @@ def pruned(place: PostgresLocation, key: Path, *, dry: bool = False) -> Pruning:
 
 
 class TestPrune:
-    def test_beside_a_server(self, postgresql: PostgresLocation, served: Journal, tmp_path: Path) -> None:
+    def test_removes_ended_and_holds_open_sessions(
+        self, postgresql: PostgresLocation, served: Journal, tmp_path: Path
+    ) -> None:
         """Prune removes an ended session of a running server, and names its open one as held."""
         served.write("done", *BODIES)
         served.write("open", opened("bot"))
@@ -61,7 +63,7 @@ class TestPrune:
             served.write("done", SessionStatus(status="running"))
         assert {c.session: c.fault for c in verdicts(postgresql).values()} == {"open": None}
 
-    def test_what_a_stream_has_to_send(
+    def test_session_is_kept_until_streamed(
         self, postgresql: PostgresLocation, served: Journal, tmp_path: Path
     ) -> None:
         """A session of any lane is kept until a stream has sent all its events."""
@@ -80,7 +82,9 @@ class TestPrune:
             assert [each.session for each in pruned(postgresql, key).pruned] == ["second"]
 
     @pytest.mark.slow
-    def test_what_an_ended_server_had(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
+    def test_unfinished_session_of_ended_server_is_removed(
+        self, postgresql: PostgresLocation, tmp_path: Path
+    ) -> None:
         """Prune also removes an unfinished session whose server has ended."""
         recorded_at(postgresql, OLD, "open", opened("bot"))
         assert [s.session for s in pruned(postgresql, tmp_path / "key.pem").pruned] == ["open"]
@@ -101,7 +105,9 @@ class TestPrune:
 
 
 class TestImport:
-    def test_beside_a_server(self, postgresql: PostgresLocation, served: Journal, tmp_path: Path) -> None:
+    def test_import_can_be_resumed_by_any_server(
+        self, postgresql: PostgresLocation, served: Journal, tmp_path: Path
+    ) -> None:
         """An import has numbers apart from those of servers, and any server can resume it."""
         served.write("own", opened("bot"))
         recorded_at(tmp_path / "source.db", OLD, "s1")
@@ -115,7 +121,7 @@ class TestImport:
         assert verdicts(postgresql)["s1"].fault is None
 
     @pytest.mark.slow
-    def test_twice(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
+    def test_existing_session_is_refused(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
         """An import of an existing session is refused and leaves nothing behind."""
         recorded_at(tmp_path / "source.db", OLD, "s1")
         export = read_export(saved(tmp_path / "s1.jsonl", exported(tmp_path / "source.db")))
@@ -126,7 +132,7 @@ class TestImport:
 
 
 class TestRebuild:
-    def test_mends_what_was_changed(self, postgresql: PostgresLocation) -> None:
+    def test_changed_lines_are_named_and_rebuilt(self, postgresql: PostgresLocation) -> None:
         """Lines that differ from the events are named and rebuilt."""
         usual(postgresql)
         assert list(index_mismatches(postgresql)) == []
@@ -141,7 +147,9 @@ class TestRebuild:
         assert list(index_mismatches(postgresql)) == []
 
     @pytest.mark.slow
-    def test_beside_a_server(self, postgresql: PostgresLocation, served: Journal) -> None:
+    def test_session_of_running_server_is_unchanged(
+        self, postgresql: PostgresLocation, served: Journal
+    ) -> None:
         """A session of a running server is left unchanged."""
         served.write("s", opened("bot"))
         tamper(postgresql, "UPDATE session SET calls = 99 WHERE id = 's'")
@@ -150,7 +158,7 @@ class TestRebuild:
 
 
 class TestLists:
-    def test_are_those_of_a_file(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
+    def test_equal_those_of_a_file(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
         """The same sessions give the same lines in both databases, in values and order."""
         readers = [open_reader(usual(place)) for place in (postgresql, tmp_path / "j.db")]
         one, other = ([each.sessions(), each.talks()] for each in readers)
@@ -159,7 +167,7 @@ class TestLists:
         assert one == other
 
     @pytest.mark.slow
-    def test_a_character_that_postgresql_does_not_store(self, postgresql: PostgresLocation) -> None:
+    def test_nul_is_shown_as_visible_character(self, postgresql: PostgresLocation) -> None:
         """Lists show NUL in a text as a visible character, and this is no mismatch."""
         with Journal.open(postgresql) as journal:
             journal.write("s", opened("bo\0t"), MessageAdded(role="user", text="a\0b"))
@@ -171,7 +179,7 @@ class TestLists:
 
 
 class TestStop:
-    def test_ends_a_question(self, postgresql: PostgresLocation) -> None:
+    def test_stopped_query_is_not_executed(self, postgresql: PostgresLocation) -> None:
         """A query that is already stopped is not executed."""
         Journal.open(postgresql).close()
         stop = threading.Event()

@@ -40,19 +40,19 @@ def raised(error: psycopg.Error) -> Exception:
 
 
 class TestOutage:
-    def test_of_a_database_that_is_away_is_one(self) -> None:
+    def test_errors_of_one_restart_are_one_outage(self) -> None:
         """The different errors of a restart are one outage, reported once."""
         found = Outage()
         assert [found.begins(raised(each)) for each in AWAY] == [True, False, False, False, False, False]
         assert not found.begins(AWAY[0])
 
-    def test_says_each_thing_to_be_done_once(self) -> None:
+    def test_each_remedy_is_reported_once(self) -> None:
         """A wrong password, a missing right and too many connections are each reported once."""
         found = Outage()
         every = [AWAY[1], PASSWORD, CROWDED, RIGHTS]
         assert [found.begins(raised(each)) for each in every * 3] == [True] * 4 + [False] * 8
 
-    def test_with_another_name_in_each_attempt_is_one(self) -> None:
+    def test_varying_error_text_is_one_outage(self) -> None:
         """On a full disk errors differ only in the name of a memory segment, and are reported once."""
         refused = (
             "connection failed: FATAL:  could not resize shared memory segment "
@@ -63,7 +63,7 @@ class TestOutage:
         errors = [raised(psycopg.OperationalError(each)) for each in refused]
         assert [found.begins(each) for each in errors] == [True, False, False]
 
-    def test_is_over_once_it_answered_for_a_while(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_ends_after_answering_for_a_while(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Answers between failures do not end an outage; a later outage is reported again."""
         now = 0.0
         monkeypatch.setattr(outage.time, "monotonic", lambda: now)

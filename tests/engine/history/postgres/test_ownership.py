@@ -32,7 +32,7 @@ def two(postgresql: PostgresLocation) -> Iterator[tuple[Journal, Journal]]:
 
 
 class TestOwner:
-    def test_a_session_is_its_servers(self, two: tuple[Journal, Journal]) -> None:
+    def test_event_of_second_server_is_refused(self, two: tuple[Journal, Journal]) -> None:
         """A second server's event is refused with the first one's URL."""
         one, other = two
         one.name_server("http://one:1")
@@ -43,7 +43,7 @@ class TestOwner:
         assert one.write("s", HELLO)[0].seq == 3
 
     @pytest.mark.slow
-    def test_an_owner_is_named_to_everybody(self, two: tuple[Journal, Journal]) -> None:
+    def test_both_servers_name_the_owner(self, two: tuple[Journal, Journal]) -> None:
         """Both servers name the owner, and none for an unknown session."""
         one, other = two
         one.name_server("http://one:1")
@@ -55,7 +55,7 @@ class TestOwner:
         assert other.owner("t") is None
 
     @pytest.mark.slow
-    def test_a_released_session_goes_on_elsewhere_and_back(self, two: tuple[Journal, Journal]) -> None:
+    def test_released_session_continues_elsewhere_and_returns(self, two: tuple[Journal, Journal]) -> None:
         """Each server continues after the other's last event."""
         one, other = two
         one.write("s", opening())
@@ -68,7 +68,7 @@ class TestOwner:
         assert one.write("s", HELLO)[0].seq == 3
 
     @pytest.mark.slow
-    def test_a_released_session_can_stay(self, two: tuple[Journal, Journal]) -> None:
+    def test_released_session_can_be_continued_by_same_server(self, two: tuple[Journal, Journal]) -> None:
         """The server that released a session can continue it if no other has."""
         one, _ = two
         one.write("s", opening())
@@ -76,7 +76,7 @@ class TestOwner:
         assert one.write("s", HELLO)[0].seq == 2
 
     @pytest.mark.slow
-    def test_a_clean_end_releases_everything(self, postgresql: PostgresLocation) -> None:
+    def test_closed_server_releases_its_sessions(self, postgresql: PostgresLocation) -> None:
         """Another server can continue the sessions of a closed one at once."""
         with Journal.open(postgresql) as one:
             one.write("s", opening())
@@ -85,14 +85,14 @@ class TestOwner:
 
 
 class TestOrphans:
-    def test_what_living_servers_own_is_none(self, two: tuple[Journal, Journal]) -> None:
+    def test_running_server_sessions_are_not_taken(self, two: tuple[Journal, Journal]) -> None:
         """A running server's sessions are not taken."""
         one, other = two
         one.write("s", opening())
         assert other.orphans(10) == []
 
     @pytest.mark.slow
-    def test_the_oldest_come_first_and_not_all_at_once(self, postgresql: PostgresLocation) -> None:
+    def test_oldest_are_taken_first_up_to_a_number(self, postgresql: PostgresLocation) -> None:
         """A server takes an ended server's unfinished sessions, oldest first and up to a number."""
         with Journal.open(postgresql) as one:
             for name in ("c", "b", "a"):
@@ -105,7 +105,7 @@ class TestOrphans:
             assert other.write("a", HELLO)[0].seq == 2
 
     @pytest.mark.slow
-    def test_each_goes_to_one_server(self, postgresql: PostgresLocation) -> None:
+    def test_concurrent_servers_share_the_sessions(self, postgresql: PostgresLocation) -> None:
         """Servers that ask at the same time share the sessions."""
         names = [f"s{number:02}" for number in range(40)]
         with Journal.open(postgresql) as one:
@@ -129,7 +129,7 @@ class TestOrphans:
             left = other.orphans(100) + third.orphans(100)  # one may have found only locked sessions
             assert sorted(found[other] + found[third] + left) == names
 
-    def test_one_that_goes_on_in_that_moment(
+    def test_session_written_while_taken_can_continue(
         self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A server that writes to a session while it takes it as an orphan can continue it."""
@@ -149,7 +149,7 @@ class TestOrphans:
             assert other.write("s", HELLO)[0].seq == 3
 
     @pytest.mark.slow
-    def test_a_family_stays_together(self, postgresql: PostgresLocation) -> None:
+    def test_subagent_session_follows_its_parent(self, postgresql: PostgresLocation) -> None:
         """A subagent's session is taken only by the server of its parent."""
         with Journal.open(postgresql) as one:
             one.write("root", opening())
@@ -161,7 +161,7 @@ class TestOrphans:
             assert other.orphans(10) == ["child"]
 
     @pytest.mark.slow
-    def test_what_an_ended_server_held_is_found(self, two: tuple[Journal, Journal]) -> None:
+    def test_sessions_of_an_ended_server_are_taken(self, two: tuple[Journal, Journal]) -> None:
         """A server that another one has ended writes no event; its sessions are taken."""
         one, other = two
         one.write("s", opening())
@@ -172,7 +172,7 @@ class TestOrphans:
         assert other.write("s", HELLO)[0].seq == 2
 
     @pytest.mark.sqlite("a file has no owners")
-    def test_a_file_has_all_that_is_unfinished(self, tmp_path: Path) -> None:
+    def test_file_returns_all_unfinished_sessions(self, tmp_path: Path) -> None:
         """A journal in a file returns its unfinished sessions and has no owners."""
         with Journal.open(tmp_path / "journal.db") as journal:
             journal.write("a", opening())
@@ -185,7 +185,7 @@ class TestOrphans:
 
 
 class TestServersEnded:
-    def test_the_others_are_told(
+    def test_other_servers_are_notified(
         self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A server is notified that another one left, and can take its sessions."""

@@ -114,9 +114,7 @@ class TestJournal:
 
 class TestBell:
     @pytest.mark.slow
-    def test_is_heard_for_as_long_as_a_session_is_the_clients(
-        self, pooled: Pooled, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_is_heard_in_session_mode_only(self, pooled: Pooled, monkeypatch: pytest.MonkeyPatch) -> None:
         """In session mode the bell is heard; in transaction mode it notices that it is not."""
         monkeypatch.setattr(ringing, "SILENCE_SECONDS", 0.5)
         rung = threading.Event()
@@ -138,12 +136,12 @@ class TestBell:
 
 
 class TestPoolerThatIsNotNamed:
-    def test_is_an_error_that_says_how(self, pooled: Pooled) -> None:
+    def test_schema_refusal_names_the_parameter_to_add(self, pooled: Pooled) -> None:
         """A pooler that refuses the schema is detected, and the error names the parameter to add."""
         with pytest.raises(JournalError, match="pooler=transaction or &pooler=session"):
             Journal.open(pooled.named(f"other_{pooled.mode}"))
 
-    def test_that_drops_the_schema_is_found(self, pooled: Pooled, database: PostgresServer) -> None:
+    def test_ignored_schema_is_detected(self, pooled: Pooled, database: PostgresServer) -> None:
         """A pooler that ignores the schema is detected; otherwise the journal would be in another one."""
         with pooler(database, pooled.mode, "ignore_startup_parameters = options") as query:
             url = f"postgresql://interlock@/postgres?{query}&schema=other_{pooled.mode}"

@@ -44,13 +44,13 @@ def random_id() -> str:
     return secrets.token_hex(len(TOO_LONG) // 2)
 
 
-def whole(location: PostgresLocation) -> None:
+def check_complete(location: PostgresLocation) -> None:
     """Assert that no number is missing in the journal and that its chains are intact."""
     assert [check for check in verify_journal(location) if check.fault is not None] == []
     assert check_file(location).missing == 0
 
 
-def in_one_batch(journal: Journal, *written: tuple[str, tuple[object, ...]]) -> list[object]:
+def submit_in_one_batch(journal: Journal, *written: tuple[str, tuple[object, ...]]) -> list[object]:
     """Submit events while a commit is held, so that they form one batch; return results or errors."""
 
     async def run() -> list[object]:
@@ -79,7 +79,7 @@ class TestFaultySession:
     def test_only_its_own_callers_fail(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """An event that cannot be stored fails its session's callers; all others are recorded."""
         faulty = random_id()
-        results = in_one_batch(
+        results = submit_in_one_batch(
             journal,
             ("a", (opening(), HELLO)),
             (faulty, (opening(),)),
@@ -93,17 +93,23 @@ class TestFaultySession:
         assert journal.write("a", HELLO)[0].seq == 4
 
     @pytest.mark.slow
-    def test_the_record_has_no_holes(self, postgresql: PostgresLocation, journal: Journal) -> None:
+    def test_refused_numbers_are_accounted_for(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
         """The numbers of refused events are accounted for."""
-        in_one_batch(journal, ("a", (opening(),)), (random_id(), (opening(), HELLO)), ("b", (opening(),)))
+        submit_in_one_batch(
+            journal, ("a", (opening(),)), (random_id(), (opening(), HELLO)), ("b", (opening(),))
+        )
         journal.write("a", HELLO)
         journal.close()
-        whole(postgresql)
+        check_complete(postgresql)
 
     @pytest.mark.slow
-    def test_what_was_recorded_before_stays(self, postgresql: PostgresLocation, journal: Journal) -> None:
+    def test_earlier_events_are_acknowledged(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
         """Events that a session submitted before the faulty one are acknowledged."""
-        in_one_batch(journal, ("a", (opening(),)))
+        submit_in_one_batch(journal, ("a", (opening(),)))
         made = writer(journal)._rows.rows
 
         def rows_of(connection: object, batch: list) -> object:
@@ -113,20 +119,20 @@ class TestFaultySession:
             return made(connection, batch)
 
         writer(journal)._rows.rows = rows_of
-        results = in_one_batch(journal, ("a", (HELLO,)), ("b", (opening(),)), ("a", (HELLO,)))
+        results = submit_in_one_batch(journal, ("a", (HELLO,)), ("b", (opening(),)), ("a", (HELLO,)))
         del writer(journal)._rows.rows
         assert [isinstance(each, SessionRefused) for each in results] == [False, False, True]
         assert journal.write("a", HELLO)[0].seq == 3
 
     @pytest.mark.slow
-    def test_a_session_that_is_gone(self, postgresql: PostgresLocation, journal: Journal) -> None:
+    def test_removed_session_fails_alone(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """A session that was removed from the database fails alone."""
         journal.write("a", opening())
         writer(journal)._rows.sessions.clear()
         for table in ("event", "owner"):
             rows(postgresql, f"DELETE FROM {table} WHERE session = 'a'")
         rows(postgresql, "DELETE FROM session WHERE id = 'a'")
-        results = in_one_batch(journal, ("a", (HELLO,)), ("b", (opening(),)))
+        results = submit_in_one_batch(journal, ("a", (HELLO,)), ("b", (opening(),)))
         assert isinstance(results[0], SessionRefused)
         assert not isinstance(results[1], Exception)
 
@@ -154,7 +160,7 @@ class TestElsewhere:
                 (lease(other).id,),
             )
             other.write("unknown", opening())
-            results = in_one_batch(
+            results = submit_in_one_batch(
                 journal, ("known", (HELLO,)), ("unknown", (HELLO,)), ("a", (opening(),))
             )
             assert isinstance(results[0], SessionElsewhere)
@@ -162,7 +168,7 @@ class TestElsewhere:
             assert not isinstance(results[2], Exception)
         journal.write("a", HELLO)
         journal.close()
-        whole(postgresql)
+        check_complete(postgresql)
 
 
 class TestDiverged:
@@ -200,9 +206,7 @@ class TestDiverged:
             journal.write("s", HELLO)
 
     @pytest.mark.slow
-    def test_numbers_that_were_lost_are_not_given_again(
-        self, postgresql: PostgresLocation, journal: Journal
-    ) -> None:
+    def test_lost_numbers_are_not_reused(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """If the database sets a lane back, its server continues after its own last number."""
         journal.write("s", opening(), HELLO)
         last = journal.write("t", opening())[0].cursor
@@ -244,4 +248,4 @@ class TestFullDisk:
         wait_for(lambda: journal.outage is None)
         assert rows(postgresql, "SELECT count(*) FROM fenced") == [(0,)]
         assert journal.write("s", HELLO)[0].seq == 2
-        whole(postgresql)
+        check_complete(postgresql)

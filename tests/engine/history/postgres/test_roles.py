@@ -29,7 +29,7 @@ HELLO = MessageAdded(role="user", text="hello")
 PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "many-servers.md"
 
 
-def of(location: PostgresLocation, role: str, more: str = "") -> PostgresLocation:
+def as_role(location: PostgresLocation, role: str, more: str = "") -> PostgresLocation:
     """Return the same location for another role."""
     url = location.url.replace("postgresql://interlock@", f"postgresql://{role}@")
     assert url != location.url
@@ -69,7 +69,10 @@ class TestServersRole:
         """The rights on the page suffice for all work of a server."""
         Journal.open(postgresql).close()
         granted(postgresql, role)
-        with Journal.open(of(postgresql, role)) as journal, Journal.open(of(postgresql, role)) as other:
+        with (
+            Journal.open(as_role(postgresql, role)) as journal,
+            Journal.open(as_role(postgresql, role)) as other,
+        ):
             journal.name_server("http://here:1")
             journal.write("s", opening(), decided("c1", "test"), result("c1", "test"))
             journal.write("t", opening())
@@ -84,7 +87,7 @@ class TestServersRole:
             place.note({0: SentEvent(1)})
             assert place.read() == {0: SentEvent(1)}
             place.let_go()
-        assert len(list(open_reader(of(postgresql, role)).events("s"))) == 6
+        assert len(list(open_reader(as_role(postgresql, role)).events("s"))) == 6
 
     @pytest.mark.slow
     @pytest.mark.parametrize(
@@ -111,31 +114,31 @@ class TestServersRole:
         with Journal.open(postgresql) as journal:
             journal.write("s", opening())
         granted(postgresql, role)
-        connection = connect(of(postgresql, role))
+        connection = connect(as_role(postgresql, role))
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             connection.raw.execute(statement.encode())
         connection.close()
 
 
 class TestMissingRight:
-    def test_of_the_schema(self, postgresql: PostgresLocation, role: str) -> None:
+    def test_schema_right_is_named(self, postgresql: PostgresLocation, role: str) -> None:
         """A missing right on the schema is reported as such, not as a missing table."""
         Journal.open(postgresql).close()
         with pytest.raises(JournalError, match="GRANT USAGE ON SCHEMA"):
-            Journal.open(of(postgresql, role))
+            Journal.open(as_role(postgresql, role))
 
-    def test_of_a_table(self, postgresql: PostgresLocation, role: str) -> None:
+    def test_table_right_is_named(self, postgresql: PostgresLocation, role: str) -> None:
         """The error of a refused write names the missing right and no other cause."""
         Journal.open(postgresql).close()
         granted(postgresql, role)
-        with Journal.open(of(postgresql, role)) as journal:
+        with Journal.open(as_role(postgresql, role)) as journal:
             rows(postgresql, f"REVOKE INSERT ON {postgresql.schema}.event FROM {role}")
             with pytest.raises(JournalError, match="The role lacks a right") as failed:
                 journal.write("s", opening())
         assert "reached from here" not in str(failed.value)
 
     @pytest.mark.slow
-    def test_to_renew_the_lease(
+    def test_lease_renewal_failure_is_reported_once(
         self,
         postgresql: PostgresLocation,
         role: str,
@@ -146,7 +149,7 @@ class TestMissingRight:
         monkeypatch.setattr(leasing, "LEASE_SECONDS", 0.4)
         Journal.open(postgresql).close()
         granted(postgresql, role)
-        with Journal.open(of(postgresql, role)) as journal:
+        with Journal.open(as_role(postgresql, role)) as journal:
             assert isinstance(journal.lock, ServerLease)
             rows(postgresql, f"REVOKE UPDATE ON {postgresql.schema}.server FROM {role}")
             for _ in range(200):
@@ -159,12 +162,12 @@ class TestMissingRight:
 
 
 class TestPooler:
-    def test_nothing_of_a_session_is_used(self, postgresql: PostgresLocation, role: str) -> None:
+    def test_no_statement_is_prepared(self, postgresql: PostgresLocation, role: str) -> None:
         """Behind a pooler no statement is prepared, and the role's setting determines the schema."""
         Journal.open(postgresql).close()
         granted(postgresql, role)
         rows(postgresql, f"ALTER ROLE {role} SET search_path = {postgresql.schema}")
-        location = of(postgresql, role, "&pooler=transaction")
+        location = as_role(postgresql, role, "&pooler=transaction")
         assert str(location).endswith("pooler=transaction")
         prepared: list[Any] = []
         with Journal.open(location) as journal:
@@ -181,7 +184,7 @@ class TestPooler:
         """If the role has another schema, the error names the statement that changes it."""
         Journal.open(postgresql).close()
         granted(postgresql, role)
-        location = of(postgresql, role, "&pooler=transaction")
+        location = as_role(postgresql, role, "&pooler=transaction")
         with pytest.raises(
             JournalError, match=f"ALTER ROLE {role} SET search_path = {postgresql.schema}; .*RECONNECT"
         ):
@@ -194,7 +197,7 @@ class TestPooler:
         granted(postgresql, role)
         rows(postgresql, f"ALTER ROLE {role} SET search_path = {postgresql.schema}")
         rows(postgresql, f"ALTER ROLE {role} SET default_transaction_isolation = serializable")
-        location = of(postgresql, role, "&pooler=transaction")
+        location = as_role(postgresql, role, "&pooler=transaction")
         wanted = f"ALTER ROLE {role} SET default_transaction_isolation = 'read committed'"
         with pytest.raises(JournalError, match=wanted):
             Journal.open(location)

@@ -59,7 +59,7 @@ def set_up(admin: psycopg.Connection, place: PostgresLocation, setting: str) -> 
 
 
 class TestOddRole:
-    def test_records_and_reads_as_any_other(
+    def test_unusual_role_settings_have_no_effect(
         self, admin: psycopg.Connection, role: PostgresLocation
     ) -> None:
         """A role's settings for strings, arrays, bytes, numbers and transactions have no effect."""
@@ -79,7 +79,7 @@ class TestOddRole:
         assert [line.id for line in reader.sessions(None)] == ["s"]
 
     @pytest.mark.slow
-    def test_does_not_end_what_is_idle(self, admin: psycopg.Connection, role: PostgresLocation) -> None:
+    def test_idle_connections_stay_open(self, admin: psycopg.Connection, role: PostgresLocation) -> None:
         """Connections that are idle for long, to listen or wait for a batch, stay open."""
         set_up(admin, role, "idle_session_timeout = '200ms'")
         with Journal.open(role) as journal:
@@ -90,16 +90,14 @@ class TestOddRole:
             connection.close()
             journal.write("s", MessageAdded(role="user", text=TEXT))
 
-    def test_does_not_have_statements_compiled(
-        self, admin: psycopg.Connection, role: PostgresLocation
-    ) -> None:
+    def test_jit_compilation_is_off(self, admin: psycopg.Connection, role: PostgresLocation) -> None:
         """Compilation is off, since plans with a high estimated cost take seconds to compile."""
         set_up(admin, role, "jit = on")
         with closing(connect(role)) as connection:
             assert connection.execute("SHOW jit").fetchall() == [("off",)]
 
     @pytest.mark.slow
-    def test_that_reads_only_is_named(self, admin: psycopg.Connection, role: PostgresLocation) -> None:
+    def test_read_only_setting_is_named(self, admin: psycopg.Connection, role: PostgresLocation) -> None:
         """The error names the role's setting, not only a standby as the cause."""
         set_up(admin, role, "default_transaction_read_only = on")
         with pytest.raises(JournalError, match="default_transaction_read_only is on for the role"):
@@ -135,7 +133,7 @@ class TestErrorText:
             (psycopg.OperationalError(), "OperationalError"),
         ],
     )
-    def test_is_one_line_that_a_sentence_can_follow(self, error: psycopg.Error, text: str) -> None:
+    def test_omits_the_question_of_libpq(self, error: psycopg.Error, text: str) -> None:
         """The text omits the question of PostgreSQL's library, which the remedy answers."""
         assert f"PostgreSQL says: {text}. " in str(
             unreachable(PostgresLocation("postgresql://db/x", "i"), error)
@@ -155,7 +153,7 @@ class TestRemedies:
             (psycopg.OperationalError("FATAL:  no pg_hba.conf entry, no encryption"), "sslmode=require"),
         ],
     )
-    def test_name_what_a_role_may_change(
+    def test_name_the_limit_and_its_remedy(
         self, postgresql: PostgresLocation, error: psycopg.Error, remedy: str
     ) -> None:
         """The error names the limit of the database or role and its remedy."""
@@ -164,7 +162,7 @@ class TestRemedies:
 
 class TestEncoding:
     @pytest.mark.slow
-    def test_has_to_hold_every_text(
+    def test_other_encoding_is_refused_at_once(
         self, postgresql: PostgresLocation, admin: psycopg.Connection
     ) -> None:
         """A database with another encoding is refused at once, not at the first text it cannot store."""

@@ -32,7 +32,7 @@ def pair() -> Iterator[Pair]:
 
 @pytest.mark.slow
 class TestSynchronous:
-    def test_nothing_is_lost(self, pair: Pair) -> None:
+    def test_failover_keeps_all_acknowledged_events(self, pair: Pair) -> None:
         """A standby for which each commit waits has all acknowledged events after a failover."""
         pair.set(pair.one, "synchronous_standby_names", "*")
         wait_for(lambda: rows(pair.one, "SELECT sync_state FROM pg_stat_replication") == [("sync",)])
@@ -44,7 +44,7 @@ class TestSynchronous:
         assert len(list(open_reader(pair.other).events("s"))) == 3
         assert [check.fault for check in verify_journal(pair.other)] == [None]
 
-    def test_what_no_standby_has_is_not_acknowledged(self, pair: Pair) -> None:
+    def test_acknowledgement_waits_for_the_standby(self, pair: Pair) -> None:
         """A write waits until a standby has it, and only then is it acknowledged."""
         with Journal.open(pair.location) as journal:
             journal.write("s", opening())
@@ -66,7 +66,7 @@ class TestSynchronous:
 
 @pytest.mark.slow
 class TestAsynchronous:
-    def test_what_is_lost_is_noticed(self, pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    def test_lost_event_stops_its_session(self, pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
         """If the standby lacks an acknowledged event, its session stops, and others continue."""
         with Journal.open(pair.location) as journal:
             assert "standby" in durability(pair.location)[0]
@@ -89,7 +89,9 @@ class TestAsynchronous:
 
 @pytest.mark.slow
 class TestOldPrimary:
-    def test_that_comes_back_is_not_used(self, pair: Pair, caplog: pytest.LogCaptureFixture) -> None:
+    def test_restarted_old_primary_is_not_used(
+        self, pair: Pair, caplog: pytest.LogCaptureFixture
+    ) -> None:
         """An old primary that starts again and accepts writes is not used; the standby continues."""
         pair.set(pair.one, "synchronous_standby_names", "*")
         wait_for(lambda: rows(pair.one, "SELECT sync_state FROM pg_stat_replication") == [("sync",)])
@@ -109,7 +111,7 @@ class TestOldPrimary:
                 list(open_reader(pair.location).events("s"))
             pair.standby.start()
 
-    def test_is_known_to_who_starts_afterwards(self, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_later_server_looks_at_all_hosts(self, pair: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
         """A server that starts after the failover looks at all hosts first."""
         with Journal.open(pair.location) as journal:
             journal.write("s", opening())

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
-def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
+def _short_quiet_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "QUIET_SECONDS", 0.4)
 
 
@@ -44,7 +44,7 @@ def proxied() -> Iterator[tuple[PostgresLocation, PostgresLocation, Proxy]]:
 
 
 class TestHalfOpenConnection:
-    def test_ends_a_read_for_which_the_database_has_nothing_left_to_do(self) -> None:
+    def test_idle_backend_ends_the_read(self) -> None:
         """The read fails, even within a transaction, and the next one gets a working connection."""
         with proxied() as (_, through, proxy):
             for begins in ("SELECT 1", "BEGIN"):
@@ -60,7 +60,7 @@ class TestHalfOpenConnection:
                 with reading(through) as connection:
                     assert connection.execute("SELECT 9").fetchone() == (9,)
 
-    def test_ends_a_read_whose_process_in_the_database_has_ended(self) -> None:
+    def test_ended_backend_ends_the_read(self) -> None:
         with proxied() as (place, through, proxy):
 
             def read() -> None:
@@ -76,7 +76,7 @@ class TestHalfOpenConnection:
 
 
 class TestStatementThatArrivedInPart:
-    def test_is_lost(self, postgresql: PostgresLocation) -> None:
+    def test_counts_as_lost_although_active(self, postgresql: PostgresLocation) -> None:
         """The database waits for the rest of a statement, which it lists as active."""
         opened = connect(postgresql, gives_up=True)
         raw = opened.raw.pgconn
@@ -92,7 +92,7 @@ class TestStatementThatArrivedInPart:
 
 
 class TestStatementThatTakesLong:
-    def test_is_left_to_its_end(
+    def test_is_left_running_while_active(
         self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The database reports that it still executes the statement."""
@@ -103,9 +103,7 @@ class TestStatementThatTakesLong:
             assert connection.execute("SELECT pg_sleep(1), 7").fetchone() == ("", 7)
         assert set(said) == {False}
 
-    def test_is_left_to_its_end_if_the_database_cannot_be_asked(
-        self, postgresql: PostgresLocation
-    ) -> None:
+    def test_is_left_running_if_database_cannot_be_asked(self, postgresql: PostgresLocation) -> None:
         """The statement also continues if the database has no free connection for the question."""
         refusals: list[str] = []
 

@@ -25,7 +25,7 @@ AT = datetime(2026, 11, 20, tzinfo=UTC)
 class TestMaskedEvents:
     """A sequence that behaves like a list."""
 
-    def test_every_way_to_an_event(self) -> None:
+    def test_every_access_gives_masked_events(self) -> None:
         """Access by index, from the end, by slice and by iteration gives the masked events."""
         redaction = Redaction()
         shown = MaskedEvents(iter(EVENTS), redaction)
@@ -37,7 +37,7 @@ class TestMaskedEvents:
         with pytest.raises(IndexError):
             _ = shown[4]
 
-    def test_masked_once(self) -> None:
+    def test_second_access_returns_same_object(self) -> None:
         """A second access returns the same object."""
         shown = MaskedEvents(EVENTS, Redaction())
         assert shown[1] is shown[1]
@@ -47,7 +47,7 @@ class TestMaskedEvents:
 class TestQuick:
     """Results equal those of pydantic."""
 
-    def test_updated(self) -> None:
+    def test_update_equals_model_copy(self) -> None:
         """It equals `model_copy` in value and JSON, with all fields set; the original is unchanged."""
         call = CallState(call_id="c1", tool="bash", input={"command": "ls"}, at=AT)
         update = {"status": "done", "output": "ok", "seconds": 1.5}
@@ -58,7 +58,7 @@ class TestQuick:
         assert quick.model_copy(deep=True) == slow
         assert (call.status, call.output) == ("proposed", None)
 
-    def test_made(self) -> None:
+    def test_construction_equals_the_constructor(self) -> None:
         """It equals the result of the model's constructor."""
         [event, *_] = EVENTS
         fields = {name: getattr(event, name) for name in JournalEvent.model_fields}

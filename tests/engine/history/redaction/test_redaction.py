@@ -36,7 +36,7 @@ class TestNames:
             "proxyAuthorization",
         ],
     )
-    def test_telling(self, name: str) -> None:
+    def test_telling_name_masks_its_value(self, name: str) -> None:
         """A name that ends with a telling word masks its value, in any spelling."""
         assert R.fields({name: SECRET}) == {name: MASK}
 
@@ -60,17 +60,17 @@ class TestNames:
             "é",
         ],
     )
-    def test_not_telling(self, name: str) -> None:
+    def test_similar_name_masks_nothing(self, name: str) -> None:
         """A name that only contains such letters masks nothing: the same object comes back."""
         value: dict[str, JsonValue] = {name: SECRET, "n": 5}
         assert R.fields(value) is value
 
-    def test_masked_already(self) -> None:
+    def test_masked_or_empty_value_is_unchanged(self) -> None:
         """A masked or empty value under a telling name comes back as the same object."""
         value: dict[str, JsonValue] = {"token": f"{MASK}", "auth": {"a": "", "b": [None, True]}}
         assert R.fields(value) is value
 
-    def test_names_of_ones_own(self) -> None:
+    def test_additional_names_can_be_given(self) -> None:
         """Additional names can be given; the known ones still apply."""
         mine = Sizeless(["customer id", "Pin", "", "--"])
         assert mine.fields({"customerId": 7, "pin": "0000", "pins": 1, "token": "t"}) == {
@@ -80,7 +80,7 @@ class TestNames:
             "token": MASK,
         }
 
-    def test_all_below_a_telling_name(self) -> None:
+    def test_nested_values_are_masked(self) -> None:
         """Nested texts and numbers are masked; booleans and null are not."""
         value: dict[str, JsonValue] = {
             "credentials": {
@@ -101,7 +101,7 @@ class TestNames:
             "plain": [{"deep": [{"password": MASK}]}],
         }
 
-    def test_names_beside_values(self) -> None:
+    def test_lists_of_name_and_value_are_recognized(self) -> None:
         """Lists of name and value, and words of a command, are recognized."""
         assert R.value([{"name": "API_KEY", "value": "v"}, {"name": "HOME", "value": "h"}]) == [
             {"name": "API_KEY", "value": MASK},
@@ -127,21 +127,21 @@ class TestNames:
             (("variable", "value"), "value"),
         ],
     )
-    def test_other_names_of_names(self, names: tuple[str, str], held: str) -> None:
+    def test_different_keys_for_the_name_are_recognized(self, names: tuple[str, str], held: str) -> None:
         """Different keys for the name are recognized."""
         name, value = names
         assert R.value([{name: "DB_PASSWORD", value: SECRET}]) == [{name: "DB_PASSWORD", held: MASK}]
         plain: list[JsonValue] = [{name: "HOME", value: SECRET}]
         assert R.value(plain) is plain
 
-    def test_pairs(self) -> None:
+    def test_name_value_pairs_are_recognized(self) -> None:
         """A list of name-value pairs, such as headers, is recognized; a list of two names is not."""
         shown = R.value({"headers": [["Authorization", SECRET], ["Accept", "x"]]})
         assert shown == {"headers": [["Authorization", MASK], ["Accept", "x"]]}
         plain: dict[str, JsonValue] = {"required": ["password", "email"], "rows": [["a", "b"], ["c"]]}
         assert R.value(plain) is plain
 
-    def test_users_as_words(self) -> None:
+    def test_curl_user_password_is_masked(self) -> None:
         """The password in curl's user option is masked; other programs' options of that name are not."""
         assert R.value(["curl", "-u", f"bob:{SECRET}", "x"]) == ["curl", "-u", f"bob:{MASK}", "x"]
         for plain in (["curl", "-u", "bob"], ["docker", "run", "-u", "1000:1000"]):
@@ -157,12 +157,12 @@ class TestNames:
             (json.dumps({"token": SECRET}), json.dumps({"token": MASK})),
         ],
     )
-    def test_in_a_name(self, name: str, shown: str) -> None:
+    def test_secret_in_member_name_is_masked(self, name: str, shown: str) -> None:
         """A secret in the name of a member is masked."""
         assert R.fields({name: 1}) == {shown: 1}
         assert R.value({"a": [{name: SECRET, "b": 2}]}) == {"a": [{shown: SECRET, "b": 2}]}
 
-    def test_names_alike_behind_their_masks(self) -> None:
+    def test_equally_masked_names_stay_separate(self) -> None:
         """Members whose masked names would be equal stay separate, so that none is hidden."""
         shown = R.fields({f"token={n}{SECRET}": n for n in range(3)})
         assert list(shown.values()) == [0, 1, 2]
@@ -205,7 +205,7 @@ class TestFormats:
             ("eyJ" + run(20) + "." + run(30) + ".", "keyJumble.of.words"),
         ],
     )
-    def test_by_its_look(self, key: str, near: str) -> None:
+    def test_key_is_masked_anywhere_in_text(self, key: str, near: str) -> None:
         """A key is masked anywhere in a text; a similar text is not."""
         for text in ("{}", "see {} there", "{},", "'{}'", "x={}", "a/{}/b", "line\\n{}\\nline", "_{}_"):
             if "_{}" in text and key.startswith("eyJ"):
@@ -226,7 +226,7 @@ class TestFormats:
         public = key.replace("PRIVATE", "PUBLIC")
         assert R.text(public) is public
 
-    def test_pgp(self) -> None:
+    def test_pgp_private_key_is_masked(self) -> None:
         """A PGP private key is masked."""
         key = f"-----BEGIN PGP PRIVATE KEY BLOCK-----\n\n{run(64)}\n-----END PGP PRIVATE KEY BLOCK-----"
         assert R.text(key) == MASK

@@ -75,7 +75,7 @@ TELLING = st.sampled_from(
 NOW = datetime(2026, 11, 20, tzinfo=UTC)
 
 
-def glued(secret: str) -> str:
+def as_quoted_word(secret: str) -> str:
     """Return the secret as a shell word that is composed of differently quoted parts."""
     third = len(secret) // 3
     double = secret[third : 2 * third]
@@ -104,8 +104,8 @@ FORMS: tuple[Callable[[str, str], str], ...] = (
     lambda name, secret: f"{name}:\n  deep:\n  - {json.dumps(secret, ensure_ascii=False)}\nnext: 1",
     lambda name, secret: f"a:\n- {name}:\n    x: {secret}\n\n    y: {secret}\n  next: 1",
     lambda name, secret: f"{name}: |\n  first\n\n  {secret}\nnext: 1",
-    lambda name, secret: f"export {name}={glued(secret)} ; run",
-    lambda name, secret: f"run --{name} {glued(secret)} now",
+    lambda name, secret: f"export {name}={as_quoted_word(secret)} ; run",
+    lambda name, secret: f"run --{name} {as_quoted_word(secret)} now",
     lambda name, secret: f"cat > .env <<'EOF'\n{name}={secret}\nEOF\nrun",
     lambda name, secret: f"curl -u {shlex.quote(f'user:{secret}')} --next",
 )
@@ -190,7 +190,7 @@ def events(text: str, value: dict[str, JsonValue]) -> list[EventBody]:
 
 
 class TestEvents:
-    def test_one_of_each(self) -> None:
+    def test_examples_have_every_event_and_field(self) -> None:
         """The examples below have every kind of event and every content field."""
         kinds = set(get_args(get_args(EventBody)[0]))
         found = events("x", {"x": 1})
@@ -207,7 +207,7 @@ class TestEvents:
         st.lists(st.text(max_size=3) | st.integers(0, 2), max_size=5),
         st.sampled_from(FORMS),
     )
-    def test_nothing_leaks(
+    def test_secret_under_telling_name_never_stays(
         self,
         secret: str,
         name: str,
@@ -226,7 +226,9 @@ class TestEvents:
     @given(ANY_SECRETS, TELLING, st.sampled_from(FORMS))
     @example("0000\xa000000012345", "password", FORMS[-4])
     @example("=00000;01234", "password", FORMS[-2])
-    def test_no_part_leaks(self, secret: str, name: str, form: Callable[[str, str], str]) -> None:
+    def test_no_part_of_a_secret_stays(
+        self, secret: str, name: str, form: Callable[[str, str], str]
+    ) -> None:
         """LAW: not even a part of a secret stays, for any characters and quoting of JSON or shells."""
         shown = R.text(form(name, secret))
         parts = [secret[at : at + 6] for at in range(len(secret) - 5)]
@@ -235,7 +237,7 @@ class TestEvents:
 
     @settings(max_examples=examples(60), deadline=None)
     @given(SECRETS, TELLING, st.sampled_from(FORMS))
-    def test_facts_stay(self, secret: str, name: str, form: Callable[[str, str], str]) -> None:
+    def test_facts_are_unchanged(self, secret: str, name: str, form: Callable[[str, str], str]) -> None:
         """LAW: masking changes no fact of an event, so its hash stays valid."""
         for body in events(form(name, secret), {name: secret}):
             before, after = (
@@ -249,7 +251,7 @@ class TestEvents:
                 assert (was.call_id, was.tool) == (now.call_id, now.tool)
 
     @pytest.mark.slow
-    def test_the_same_object(self) -> None:
+    def test_event_without_secrets_is_same_object(self) -> None:
         """An event without masked content comes back as the same object."""
         for event in recorded(*events("nothing to hide", {"path": "a", "n": [1, None, {"x": "y"}]})):
             assert R.event(event) is event
@@ -319,13 +321,13 @@ PIECES = st.sampled_from(
 class TestNothingElse:
     @settings(max_examples=examples(300), deadline=None)
     @given(st.text(st.sampled_from("abz XYZ019=:-_.<>/\"'\\\n{}[],|&;#@$"), max_size=80))
-    def test_the_same_object(self, text: str) -> None:
+    def test_harmless_text_is_same_object(self, text: str) -> None:
         """LAW: a text without telling names, keys, users and addresses comes back as the same object."""
         assert R.text(text) is text
 
     @settings(max_examples=examples(100), deadline=None)
     @given(st.lists(PIECES, max_size=14).map("".join))
-    def test_around(self, text: str) -> None:
+    def test_surrounding_lines_are_unchanged(self, text: str) -> None:
         """LAW: separate lines before and after a text are neither masked nor changed."""
         assert R.text(f"seen here\n{text}").startswith("seen here\n")
 
@@ -333,7 +335,7 @@ class TestNothingElse:
 class TestAgain:
     @settings(max_examples=examples(400), deadline=None)
     @given(st.lists(PIECES, max_size=14).map("".join))
-    def test_twice_is_once(self, text: str) -> None:
+    def test_masking_text_again_changes_nothing(self, text: str) -> None:
         """LAW: masking a masked text again changes nothing, even for difficult texts."""
         once = R.text(text)
         assert R.text(once) == once
@@ -346,7 +348,7 @@ class TestAgain:
             max_leaves=8,
         )
     )
-    def test_values(self, value: JsonValue) -> None:
+    def test_masking_a_value_again_changes_nothing(self, value: JsonValue) -> None:
         """LAW: masking a masked value again changes nothing."""
         once = R.value(value)
         assert R.value(once) == once

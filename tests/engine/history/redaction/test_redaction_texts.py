@@ -110,7 +110,7 @@ class TestTexts:
             (f'{{"auth": {{"a": "{SECRET}"', f'{{"auth": {MASK}'),
         ],
     )
-    def test_forms(self, text: str, shown: str) -> None:
+    def test_values_of_telling_names_are_masked(self, text: str, shown: str) -> None:
         """Values of telling names in a text are masked, and the text around them stays."""
         assert R.text(text) == shown
 
@@ -200,7 +200,7 @@ class TestTexts:
             ),
         ],
     )
-    def test_forms_of_several_parts(self, text: str, shown: str) -> None:
+    def test_multipart_values_are_masked_completely(self, text: str, shown: str) -> None:
         """Elements, line blocks, composed words and heredocs are masked completely, all else stays."""
         assert R.text(text) == shown
         assert R.text(shown) == shown
@@ -217,7 +217,7 @@ class TestTexts:
             "tokens:\n  a: b",
         ],
     )
-    def test_what_only_looks_so(self, text: str) -> None:
+    def test_harmless_lookalikes_are_unchanged(self, text: str) -> None:
         """Code, usage lines and empty elements come back as the same object."""
         assert R.text(text) is text
 
@@ -245,7 +245,7 @@ class TestTexts:
             f'{{"password": "{MASK}"}}',
         ],
     )
-    def test_the_same_object(self, text: str) -> None:
+    def test_text_without_secrets_is_same_object(self, text: str) -> None:
         """Without masked content the same object comes back, so nothing is copied."""
         assert R.text(text) is text
         value: JsonValue = [text, {"x": text, "y": [text, 1, None]}]

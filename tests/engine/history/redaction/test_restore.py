@@ -34,12 +34,12 @@ OBJECTS = st.dictionaries(st.sampled_from(["x", "secret", "command"]), VALUES, m
 class TestUnmasked:
     @pytest.mark.slow
     @given(OBJECTS)
-    def test_nothing_edited(self, real: dict[str, object]) -> None:
+    def test_unedited_values_are_restored(self, real: dict[str, object]) -> None:
         """Unedited values are restored completely, wherever they were masked."""
         shown = REDACTION.fields(real)  # pyright: ignore[reportArgumentType]
         assert unmasked(shown, shown, real) == real  # pyright: ignore[reportArgumentType]
 
-    def test_something_else_edited(self) -> None:
+    def test_edit_beside_masks_keeps_the_secrets(self) -> None:
         """A change beside the masks keeps the secrets, in objects, lists and commands."""
         assert holds_mask(str(SHOWN))
         assert "hunter2" not in str(SHOWN)
@@ -58,11 +58,11 @@ class TestUnmasked:
             "command": "TOKEN=first.token ./deploy --password second.word prod",
         }
 
-    def test_another_secret(self) -> None:
+    def test_new_secret_replaces_the_masked_one(self) -> None:
         """A new secret replaces the masked one."""
         assert unmasked({**SHOWN, "password": "new"}, SHOWN, REAL)["password"] == "new"
 
-    def test_names(self) -> None:
+    def test_masked_name_is_kept_when_another_is_edited(self) -> None:
         """A member with a masked name keeps its name and value when another is edited."""
         real = {"token=abc1": 1, "token=abc2": "two", "in": {"Bearer abcdefgh": [1]}, "env": "staging"}
         shown = REDACTION.fields(real)  # pyright: ignore[reportArgumentType]
@@ -72,7 +72,7 @@ class TestUnmasked:
         gone = {label: value for label, value in shown.items() if value != 1}
         assert unmasked(gone, shown, real) == {k: v for k, v in real.items() if v != 1}  # pyright: ignore
 
-    def test_a_changed_name(self) -> None:
+    def test_edited_masked_name_is_refused(self) -> None:
         """An edited masked name is refused, because its original is unknown."""
         real = {"in": {"token=abc": 1}}
         shown = REDACTION.fields(real)  # pyright: ignore[reportArgumentType]
@@ -92,7 +92,9 @@ class TestUnmasked:
             ({"headers": {"X-New": MASK}}, "headers.X-New"),
         ],
     )
-    def test_a_mask_elsewhere(self, edited: dict[str, object], where: str | None) -> None:
+    def test_mask_with_unknown_original_is_refused(
+        self, edited: dict[str, object], where: str | None
+    ) -> None:
         """A mask whose original is unknown is refused, and its place is named."""
         if where is None:
             assert unmasked({**SHOWN, **edited}, SHOWN, REAL)["password"] == "hunter2hunter2!"  # pyright: ignore
@@ -113,7 +115,7 @@ class TestBesideAMask:
         found = unmasked({**shown, "n": after}, shown, real)["n"]  # pyright: ignore
         assert repr(found) == repr(after)
 
-    def test_masks_in_another_order(self) -> None:
+    def test_reordered_masks_are_refused(self) -> None:
         """Masks in another order are refused, because each stands for its own text."""
         real = {"command": "TOKEN=first.token ./deploy --password second-word x"}
         shown = REDACTION.fields(real)  # pyright: ignore[reportArgumentType]
@@ -126,7 +128,7 @@ class TestBesideAMask:
         with pytest.raises(StillMaskedError, match="not those that were shown"):
             unmasked(edited, shown, longer)  # pyright: ignore
 
-    def test_a_hidden_text_like_what_is_around(self) -> None:
+    def test_secret_containing_surrounding_text_is_restored(self) -> None:
         """If a secret contains the text around it, each part is still restored correctly."""
         real = {"command": "x --token aXb --token cXd"}
         shown = REDACTION.fields(real)  # pyright: ignore[reportArgumentType]

@@ -43,14 +43,14 @@ def shown(command: str) -> str:
 
 class TestShapes:
     @pytest.mark.parametrize("file", ["secrets.jsonl", "secrets_more.jsonl"])
-    def test_in_texts(self, file: str) -> None:
+    def test_no_secret_stays_in_a_text(self, file: str) -> None:
         """No secret of any shape stays in a text."""
         assert [
             case["kind"] for case in cases(file) if case["secret"] in READING.text(case["text"])
         ] == []
 
     @pytest.mark.parametrize("file", ["secrets.jsonl", "secrets_more.jsonl"])
-    def test_in_commands(self, file: str) -> None:
+    def test_no_secret_stays_in_a_command(self, file: str) -> None:
         """No secret stays in a command, unless it would be run; the program is always shown."""
         commands = [case for case in cases(file) if _COMMAND.match(case["text"])]
         assert len(commands) > 30
@@ -96,7 +96,7 @@ class TestShapes:
             ),
         ],
     )
-    def test_what_stands_around(self, text: str, expected: str) -> None:
+    def test_surrounding_text_is_unchanged(self, text: str, expected: str) -> None:
         """The text around a secret stays unchanged."""
         assert sizeless(READING.text(text)) == re.sub("#$|#(?!#)", "[masked]", expected)
 
@@ -110,14 +110,14 @@ class TestShapes:
             (["curl", "-b", f"sid={SECRET}"], 2),
         ],
     )
-    def test_lists_of_words(self, words: list[JsonValue], at: int) -> None:
+    def test_password_option_in_argument_list(self, words: list[JsonValue], at: int) -> None:
         """In a command as a list of words only the option's password is masked."""
         masked = READING.value(words)
         assert isinstance(masked, list)
         assert SECRET not in str(masked)
         assert [n for n, (a, b) in enumerate(zip(words, masked, strict=True)) if a != b] == [at]
 
-    def test_secrets_of_kubernetes(self) -> None:
+    def test_kubernetes_secret_data_is_masked(self) -> None:
         """An object of kind `Secret` has all its data masked; a `ConfigMap` has none masked."""
         secret: dict[str, JsonValue] = {"kind": "Secret", "data": {"a": SECRET}, "type": "Opaque"}
         assert sizeless(READING.fields(secret)) == {**secret, "data": {"a": "[masked]"}}
@@ -157,7 +157,7 @@ class TestHarmless:
             'curl -d "$(scp x y)" h',
         ],
     )
-    def test_what_runs(self, command: str) -> None:
+    def test_executed_parts_are_shown(self, command: str) -> None:
         """Parts of a command that run are shown, whether or not the command is parsed."""
         for masks in (READING, Redaction()):
             assert masks.fields({"command": command})["command"] == command
@@ -174,6 +174,6 @@ class TestHarmless:
             ("Abc1", False),
         ],
     )
-    def test_random_words(self, word: str, random: bool) -> None:
+    def test_only_long_mixed_words_look_random(self, word: str, random: bool) -> None:
         """Only a long word of mixed character kinds, or of hexadecimal digits, looks random."""
         assert looks_random(word) is random

@@ -52,7 +52,7 @@ class TestNothingThatRuns:
             "bash -c 'TOKEN=\"$(scp x)\"; ls'",
         ],
     )
-    def test_substitutions(self, command: str, masks: Redaction) -> None:
+    def test_substitutions_are_never_masked(self, command: str, masks: Redaction) -> None:
         """Substitutions, operators and second lines are never masked, parsed or not."""
         assert shown(command, masks) == command
 
@@ -74,11 +74,11 @@ class TestNothingThatRuns:
             ("TOKEN=abc'\nscp evil\n'", "TOKEN=[masked]'\nscp evil\n'"),
         ],
     )
-    def test_words_around(self, command: str, expected: str) -> None:
+    def test_only_literal_part_of_word_is_masked(self, command: str, expected: str) -> None:
         """The literal part of the word is masked; program names and other words are not."""
         assert shown(command) == expected
 
-    def test_lists(self) -> None:
+    def test_substitution_in_argument_list_is_shown(self) -> None:
         """In a list of arguments a substitution after a telling option is shown."""
         words: list[JsonValue] = ["bash", "--token", "$(scp x)", "-c", 'TOKEN="$(scp x)"; ls']
         assert READING.fields({"command": words})["command"] is words
@@ -125,7 +125,7 @@ class TestNothingThatRuns:
             max_size=14,
         ).map("".join)
     )
-    def test_law(self, command: str) -> None:
+    def test_no_masked_part_runs(self, command: str) -> None:
         """LAW: no masked part of a command has a substitution, or a line break outside a key."""
         for masks in (READING, UNREAD):
             found = masks.fields({"command": command})["command"]
@@ -156,7 +156,7 @@ class TestSecrets:
             (f"TOKEN={SECRET} echo é {SECRET[:4]}", f"TOKEN=[masked] echo é {SECRET[:4]}"),
         ],
     )
-    def test_are_hidden(self, command: str, expected: str) -> None:
+    def test_secret_in_command_is_masked(self, command: str, expected: str) -> None:
         """A plausible secret in a command is masked as it is elsewhere."""
         assert shown(command) == expected
 
@@ -170,11 +170,11 @@ class TestSecrets:
             (f"echo '{KEY}' > k", "echo '[masked]' > k"),
         ],
     )
-    def test_unread(self, command: str, expected: str) -> None:
+    def test_unparsed_command_masks_plain_words(self, command: str, expected: str) -> None:
         """In an unparsed command plain words and the content of a single pair of quotes are masked."""
         assert shown(command, UNREAD) == expected
 
-    def test_again(self) -> None:
+    def test_masking_again_changes_nothing(self) -> None:
         """Masking again changes nothing."""
         for command in (f"TOKEN={SECRET} ls", f"PASSWORD='{SECRET} x' ./run", f"curl -u a:{SECRET} x"):
             once = READING.fields({"command": command})
@@ -206,7 +206,9 @@ class TestSuspicion:
             ),
         ],
     )
-    def test_more_than_a_secret(self, fields: dict[str, JsonValue], place: str, holds: str) -> None:
+    def test_implausible_secret_is_reported(
+        self, fields: dict[str, JsonValue], place: str, holds: str
+    ) -> None:
         """A masked text that is no plausible secret is reported with place, size and reason."""
         [(found, text)] = hidden_texts(READING.fields(fields), fields)
         assert (found.place, found.holds) == (place, holds)
@@ -224,13 +226,13 @@ class TestSuspicion:
             {f"token={SECRET}": 1, "token=y": 2},
         ],
     )
-    def test_plausible_secrets(self, fields: dict[str, JsonValue]) -> None:
+    def test_plausible_secrets_are_not_reported(self, fields: dict[str, JsonValue]) -> None:
         """A word, a passphrase, a header, cookies and a complete key count as plausible secrets."""
         masked = READING.fields(fields)
         assert masked != fields
         assert hidden_texts(masked, fields) == ()
 
-    def test_masks_of_the_call(self) -> None:
+    def test_agents_own_mask_is_not_reported(self) -> None:
         """A mask that an agent wrote hides nothing and is not reported."""
         fields: dict[str, JsonValue] = {"password": "[masked: 3 characters]", "x": "token=[masked]"}
         assert READING.fields(fields) is fields
@@ -255,7 +257,7 @@ class TestDeclaredFields:
             ((), lambda text: {"Command": text}),
         ],
     )
-    def test_as_the_usual_ones(
+    def test_declared_command_is_masked_word_by_word(
         self, masks: Redaction, paths: tuple[str, ...], made: Callable[[str], dict[str, JsonValue]]
     ) -> None:
         """The command is masked word by word, for any path to the field."""
@@ -265,13 +267,13 @@ class TestDeclaredFields:
         assert "$(scp y)" in usual
         assert masks.fields(made(self.RISKY), paths) == made(usual)
 
-    def test_no_others(self) -> None:
+    def test_other_fields_are_not_treated_as_commands(self) -> None:
         """Other fields, and fields with that name in other objects, are not treated as commands."""
         text = "password: x; scp y"
         fields: dict[str, JsonValue] = {"line": text, "run": {"other": text, "x": {"line": text}}}
         assert READING.fields(fields, ("run.line",)) == READING.fields(fields)
 
-    def test_blanks_are_named(self) -> None:
+    def test_several_masked_words_are_reported(self) -> None:
         """Several masked words in a shell field are reported, because they may be a command."""
         fields: dict[str, JsonValue] = {"run": {"line": "TOKEN='a b' ls"}}
         [(found, text)] = hidden_texts(READING.fields(fields, ("run.line",)), fields, ("run.line",))
@@ -288,17 +290,17 @@ class TestSizes:
             (KEY, f"[masked: {len(KEY)} characters, 5 lines]"),
         ],
     )
-    def test_are_told(self, hidden: str, mask: str) -> None:
+    def test_mask_has_characters_and_lines(self, hidden: str, mask: str) -> None:
         """A mask has the number of characters and lines that it hides."""
         assert READING.fields({"password": hidden}) == {"password": mask}
         assert MASKED.fullmatch(mask)
 
-    def test_of_what_has_secrets_within(self) -> None:
+    def test_nested_mask_has_size_of_original(self) -> None:
         """If a secret is masked within a longer one, the size is that of the original text."""
         text = f"password: Bearer {SECRET} and more"
         assert READING.text(text) == f"password: [masked: {len(text) - 10} characters]"
 
-    def test_that_cannot_be(self) -> None:
+    def test_impossible_size_is_plain_text(self) -> None:
         """An agent's own mask with an impossible size is treated as plain text."""
         fields: dict[str, JsonValue] = {"x": f"[masked: 999999999999 characters] token={SECRET}"}
         shown = READING.fields(fields)
@@ -309,7 +311,7 @@ class TestSizes:
             SECRET,
         ]
 
-    def test_older_masks_stay(self) -> None:
+    def test_masks_without_size_are_unchanged(self) -> None:
         """Texts of older exports, whose masks have no size, come back as the same object."""
         for text in ("TOKEN=[masked] ls", '{"password": "[masked]"}', "https://u:[masked]@h", "[masked]"):
             assert READING.text(text) is text
@@ -337,6 +339,6 @@ class TestKeys:
             ),
         ],
     )
-    def test_end_with_their_lines(self, text: str, expected: str | None) -> None:
+    def test_key_ends_with_its_last_line(self, text: str, expected: str | None) -> None:
         """A key ends with its end mark or its last line of Base64; later text is shown."""
         assert sizeless(READING.text(text)) == (expected or text)

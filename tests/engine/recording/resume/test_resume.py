@@ -39,7 +39,7 @@ REGISTRY = compile_rules(RULES).registry
 
 
 class TestConversation:
-    async def test_goes_on(self, hub: Hub, shop: Shop) -> None:
+    async def test_model_gets_the_complete_conversation(self, hub: Hub, shop: Shop) -> None:
         """A-7: the model gets the complete conversation with all results, then the new message."""
         session = await start(hub, shop, C(test={}, rm={}), T("done"))
         await hub.wait(session)
@@ -59,7 +59,7 @@ class TestConversation:
         ]
         await check(hub, session)
 
-    async def test_store_is_the_prompt(self, hub: Hub, shop: Shop) -> None:
+    async def test_loaded_messages_equal_the_next_prompt(self, hub: Hub, shop: Shop) -> None:
         """A-77: after a steered run, the loaded messages equal the model's next prompt."""
         events = hub.subscribe()
         session = await start(hub, shop, C(test={}), C(deploy={}), T("fine"), T("bye"))
@@ -81,7 +81,7 @@ class TestConversation:
         read = [m for m in read if getattr(m, "by", None) != RULES_SENDER]
         assert [m.by for m in read if m.role == "user"] == ["maria", "maria", "maria", None]
 
-    async def test_refused_after_it_was_settled(self, hub: Hub, shop: Shop) -> None:
+    async def test_overridden_blocked_call_keeps_its_text(self, hub: Hub, shop: Shop) -> None:
         """A-77: a call blocked with overridden arguments is loaded with the text the model read."""
         agent = bot(shop, C(deploy={}), T("ok"))
         rules = compile_rules("map deploy.env prod as release\nblock release")
@@ -96,7 +96,7 @@ class TestConversation:
         assert await hosted.load(session) == list(live.messages)
         assert shop.ran == []
 
-    async def test_totals_and_agent(self, hub: Hub, shop: Shop) -> None:
+    async def test_totals_continue_with_the_new_agent(self, hub: Hub, shop: Shop) -> None:
         """Token counts continue; agent, model and status are the new ones, also in the list."""
         session = await start(hub, shop, C(test={}), T("done"))
         await hub.wait(session)
@@ -111,7 +111,7 @@ class TestConversation:
         [line] = await hub.history()
         assert (line.agent, line.model, line.status, line.error) == ("other", "other-model", "idle", None)
 
-    async def test_beginning_of_the_id(self, hub: Hub, shop: Shop) -> None:
+    async def test_unique_id_prefix_is_enough(self, hub: Hub, shop: Shop) -> None:
         """The beginning of an id is enough if it is unique."""
         session = await start(hub, shop, T("done"))
         await hub.wait(session)
@@ -120,14 +120,14 @@ class TestConversation:
 
 
 class TestRefused:
-    async def test_live(self, hub: Hub, shop: Shop) -> None:
+    async def test_live_session(self, hub: Hub, shop: Shop) -> None:
         """A live session cannot be resumed."""
         session = await start(hub, shop, T("done"))
         with pytest.raises(ResumeError, match=f"'{session}' is live here"):
             await hub.resume_session(session, bot(shop), SessionConfig(REGISTRY))
         await hub.wait(session)
 
-    async def test_twice_at_once(self, hub: Hub, shop: Shop) -> None:
+    async def test_second_simultaneous_resume(self, hub: Hub, shop: Shop) -> None:
         """If two clients resume a session at once, one of them succeeds."""
         session = await start(hub, shop, T("done"))
         await hub.wait(session)
@@ -138,12 +138,12 @@ class TestRefused:
         assert len(bodies(hub, session, SessionResumed)) == 1
         await check(hub, session)
 
-    async def test_unknown(self, hub: Hub, shop: Shop) -> None:
+    async def test_unknown_session(self, hub: Hub, shop: Shop) -> None:
         """A-5: the error names an unrecorded session."""
         with pytest.raises(SessionNotFound, match="Session not found: nope"):
             await hub.resume_session("nope", bot(shop), SessionConfig(REGISTRY))
 
-    async def test_record_without_sense(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_record_that_cannot_be_folded(self, tmp_path: Path, shop: Shop) -> None:
         """A record that cannot be folded cannot be resumed."""
         with Journal.open(tmp_path / "odd.db") as journal:
             stray = StepRecord(net="none", transition="t", tool="test")
@@ -165,7 +165,7 @@ class TestNets:
         await hub.close_session(session, by="maria")
         return session
 
-    async def test_markings_go_on(self, hub: Hub, shop: Shop) -> None:
+    async def test_markings_are_kept(self, hub: Hub, shop: Shop) -> None:
         """G-63: unlocked calls stay unlocked, and used limits stay used."""
         session = await self.ended(hub, shop, registry(sequence("test", "deploy"), limit("test", 2)))
         agent = bot(shop, C(deploy={}, test={}), C(test={}), T("ok"))
@@ -179,7 +179,7 @@ class TestNets:
         assert bodies(hub, session, CallDecided)[-1].outcome == "block"
         await check(hub, session)
 
-    async def test_switches_go_on(self, hub: Hub, shop: Shop) -> None:
+    async def test_active_nets_and_mode_are_kept(self, hub: Hub, shop: Shop) -> None:
         """Active nets, their order and the mode come from the record unless others are given."""
         nets = registry(sequence("test", "deploy"), limit("test", 2))
         session = await hub.open_session(bot(shop), SessionConfig(nets))
@@ -213,7 +213,7 @@ class TestNets:
             ({"mode": "shadow"}, "shadow mode instead of enforce mode"),
         ],
     )
-    async def test_less_takes_a_reason(
+    async def test_dropping_a_rule_needs_a_reason(
         self, hub: Hub, shop: Shop, terms: dict[str, Any], said: str
     ) -> None:
         """G-67: dropping even a plain rule needs a reason, which the record and the list contain."""
@@ -240,7 +240,7 @@ class TestNets:
         assert change.words.endswith(": a new suite")
         await check(hub, session)
 
-    async def test_the_reason_is_asked_for_with_what_waits(self, hub: Hub, shop: Shop) -> None:
+    async def test_refusal_without_reason_names_waiting_calls(self, hub: Hub, shop: Shop) -> None:
         """G-67: an operator who loosens a rule is told which calls wait for approval."""
         session = await hub.open_session(
             bot(shop, C(deploy={}), T("done")), SessionConfig(registry(approval("deploy")))
@@ -256,7 +256,7 @@ class TestNets:
         ):
             check_reason(state, fit, {}, "enforce", None, None)
 
-    async def test_others_are_refused(self, hub: Hub, shop: Shop) -> None:
+    async def test_missing_or_changed_nets_are_refused(self, hub: Hub, shop: Shop) -> None:
         """Missing or changed nets are named, and nothing is recorded."""
         session = await self.ended(hub, shop, registry(sequence("test", "deploy"), limit("test", 2)))
         before = list(await hub.recorded(session))
@@ -277,7 +277,7 @@ class TestNets:
             session, bot(shop), SessionConfig(registry(sequence("test", "deploy"), limit("test", 2)))
         )
 
-    async def test_others_start_fresh(self, hub: Hub, shop: Shop) -> None:
+    async def test_changed_nets_start_fresh_when_permitted(self, hub: Hub, shop: Shop) -> None:
         """With nets="changed", changed nets start fresh and missing ones are dropped, on record."""
         session = await self.ended(hub, shop, registry(sequence("test", "deploy"), limit("test", 2)))
         nets = {"limit-test-2": limit("test", 5), "limit-rm-1": limit("rm", 1)}
@@ -306,7 +306,7 @@ class TestNets:
             "dropped: require-test-before-deploy  (by maria)  fewer rules"
         )
 
-    async def test_more_nets(self, hub: Hub, shop: Shop) -> None:
+    async def test_additional_net_needs_no_permission(self, hub: Hub, shop: Shop) -> None:
         """An additional net applies from now on without a permission to change nets."""
         session = await self.ended(hub, shop, registry(limit("test", 2)))
         await hub.resume_session(
@@ -315,14 +315,14 @@ class TestNets:
         assert (await hub.session(session)).active == ["limit-test-2", "limit-rm-1"]
         await check(hub, session)
 
-    async def test_moved_rule(self, hub: Hub, shop: Shop) -> None:
+    async def test_moved_rule_is_the_same_rule(self, hub: Hub, shop: Shop) -> None:
         """A rule that moved to another line of its file is the same rule."""
         session = await hub.open_session(bot(shop), SessionConfig(REGISTRY))
         await hub.close_session(session, by="maria")
         moved = compile_rules(f"# a comment more\n{RULES}").registry
         await hub.resume_session(session, bot(shop), SessionConfig(moved))
 
-    async def test_notes_are_not_recorded(self, hub: Hub, shop: Shop) -> None:
+    async def test_net_with_notes_is_refused_or_loses_them(self, hub: Hub, shop: Shop) -> None:
         """A net whose hook keeps notes is refused, or with nets="changed" resumed without its notes."""
 
         def noting() -> SkillNet:
@@ -344,7 +344,7 @@ class TestNets:
         assert (resumed.forgot, resumed.nets) == (("noting",), ())
         await check(hub, session)
 
-    async def test_unknown_active(self, hub: Hub, shop: Shop) -> None:
+    async def test_unknown_active_name_is_an_error(self, hub: Hub, shop: Shop) -> None:
         """An unknown name in `active` is an error, and the session can still be resumed."""
         session = await self.ended(hub, shop, registry(limit("test", 2)))
         with pytest.raises(NetError, match="Unknown nets in active: 'nope'"):
@@ -355,7 +355,7 @@ class TestNets:
 
 
 class TestClosing:
-    async def test_one_of_two(self, hub: Hub, shop: Shop) -> None:
+    async def test_closing_one_session_leaves_the_other(self, hub: Hub, shop: Shop) -> None:
         """A session is closed by name and its requests are withdrawn; the other session continues."""
         events = hub.subscribe()
         one = await start(hub, shop, C(test={}), C(deploy={}), T("one"))
@@ -372,7 +372,7 @@ class TestClosing:
         await hub.wait(two)
         assert (await hub.session(two)).status == "idle"
 
-    async def test_source(self, hub: Hub, shop: Shop) -> None:
+    async def test_source_is_kept_until_replaced(self, hub: Hub, shop: Shop) -> None:
         """The source of a session is kept until it is resumed with another one."""
         source = {"model": "openai/x", "rules": ["a.rules"]}
         session = await hub.open_session(bot(shop), SessionConfig({}, source=source))

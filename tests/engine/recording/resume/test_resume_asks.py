@@ -124,7 +124,7 @@ class Lives:
         return [e.body for e in events if isinstance(e.body, kind)]
 
 
-def live(folder: Path, answer: str) -> Lives:
+def run_lives(folder: Path, answer: str) -> Lives:
     """Kill a host during its request, as often as told, and answer in the last one."""
     database, log = folder / "life.db", folder / "ran.txt"
 
@@ -156,7 +156,7 @@ def live(folder: Path, answer: str) -> Lives:
 @pytest.fixture(scope="module")
 def lives(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Lives]:
     """Run a session that is answered in some way, once per way."""
-    return cache(lambda answer: live(tmp_path_factory.mktemp("lives"), answer))
+    return cache(lambda answer: run_lives(tmp_path_factory.mktemp("lives"), answer))
 
 
 ANSWERS = ("approve", "deny", "steer", "twice")
@@ -165,7 +165,7 @@ ANSWERS = ("approve", "deny", "steer", "twice")
 @pytest.mark.parametrize("answer", ANSWERS)
 class TestEveryAnswer:
     @pytest.mark.slow
-    def test_record_is_the_session(self, lives: Callable[[str], Lives], answer: str) -> None:
+    def test_record_folds_to_the_live_session(self, lives: Callable[[str], Lives], answer: str) -> None:
         """G-63, A-77: the record folds to the live session and has its prompt; the list agrees."""
         life = lives(answer)
         assert life.same
@@ -174,7 +174,7 @@ class TestEveryAnswer:
         assert open_reader(life.database).session("s1") == SessionLine.of(events).summary()
         assert (life.end.status, life.end.approvals, life.end.pending) == ("done", {}, [])
 
-    def test_one_message_for_each_call(self, lives: Callable[[str], Lives], answer: str) -> None:
+    def test_each_call_gets_one_message(self, lives: Callable[[str], Lives], answer: str) -> None:
         """A-56: each call of the step gets exactly one message, in the order of the calls."""
         read = lives(answer).read
         assert read[:5] == [
@@ -197,14 +197,14 @@ class TestEveryAnswer:
         ]
         assert read[12:] == (["user: rather not"] if answer == "steer" else [])
 
-    def test_what_ran(self, lives: Callable[[str], Lives], answer: str) -> None:
+    def test_approved_call_runs_exactly_once(self, lives: Callable[[str], Lives], answer: str) -> None:
         """An approved call runs exactly once; a call that was allowed before does not run again."""
         life = lives(answer)
         assert life.ran_first == ["test:c1", "deploy:c2"]
         expected = {"deny": ["test:c8"], "steer": []}
         assert sorted(life.ran) == expected.get(answer, ["publish:c6", "publish:c7", "test:c8"])
 
-    def test_budgets(self, lives: Callable[[str], Lives], answer: str) -> None:
+    def test_used_limits_stay_used(self, lives: Callable[[str], Lives], answer: str) -> None:
         """G-63: used limits stay used, also for a call with an unknown outcome."""
         life = lives(answer)
         assert life.left.nets["limit-test-3"].marking["budget"] == 1
@@ -212,7 +212,7 @@ class TestEveryAnswer:
         assert life.end.nets["limit-test-3"].marking["budget"] == left
         assert life.end.nets["limit-deploy-2"].marking["budget"] == 1
 
-    def test_transcript(self, lives: Callable[[str], Lives], answer: str) -> None:
+    def test_transcript_has_each_call_once(self, lives: Callable[[str], Lives], answer: str) -> None:
         """Each call is in the transcript once, and a note says how many are requested again."""
         life = lives(answer)
         calls = [e.call for e in life.end.transcript if e.call is not None]
@@ -224,7 +224,9 @@ class TestEveryAnswer:
         notes = [e.text for e in life.end.transcript if e.kind == "note"]
         assert "resumed by ben; 3 calls are asked again" in notes
 
-    def test_questions(self, lives: Callable[[str], Lives], answer: str) -> None:
+    def test_request_is_withdrawn_and_repeated_under_new_id(
+        self, lives: Callable[[str], Lives], answer: str
+    ) -> None:
         """The first request is withdrawn with its host's death, and repeated under another id."""
         life = lives(answer)
         asked = [r.call_id for r in life.of(ApprovalRequested)]

@@ -129,7 +129,7 @@ class Lives:
     ran: list[str]
 
 
-def live(folder: Path, death: str) -> Lives:
+def run_lives(folder: Path, death: str) -> Lives:
     """Host a session that is killed in this way, then resume it in another process."""
     database, log = folder / "life.db", folder / "ran.txt"
 
@@ -162,7 +162,7 @@ def markings(state: SessionState) -> dict[str, dict[str, int]]:
 @pytest.fixture(scope="module")
 def lives(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Lives]:
     """Run the two lives of a session that died in some way, once per way."""
-    return cache(lambda death: live(tmp_path_factory.mktemp("lives"), death))
+    return cache(lambda death: run_lives(tmp_path_factory.mktemp("lives"), death))
 
 
 DEATHS = ("amid a tool", "while a person is asked", "between runs")
@@ -171,7 +171,7 @@ DEATHS = ("amid a tool", "while a person is asked", "between runs")
 @pytest.mark.parametrize("death", DEATHS)
 class TestEveryDeath:
     @pytest.mark.slow
-    def test_markings_and_budgets(self, lives: Callable[[str], Lives], death: str) -> None:
+    def test_markings_and_used_limits_are_kept(self, lives: Callable[[str], Lives], death: str) -> None:
         """G-63: the nets keep the markings of the dead host; used limits stay used."""
         life = lives(death)
         assert markings(life.resumed) == markings(life.left)
@@ -190,7 +190,7 @@ class TestEveryDeath:
         assert life.resumed.pending == []
         assert not {c.status for c in life.resumed.calls.values()} & {"running", "waiting"}
 
-    def test_record_is_whole(self, lives: Callable[[str], Lives], death: str) -> None:
+    def test_both_processes_make_one_record(self, lives: Callable[[str], Lives], death: str) -> None:
         """Both processes make one record: consecutive numbers, a matching list, and no open request."""
         life = lives(death)
         events = list(open_reader(life.database).events("s1"))
@@ -201,7 +201,7 @@ class TestEveryDeath:
 
 
 class TestOneDeath:
-    def test_amid_a_tool(self, lives: Callable[[str], Lives]) -> None:
+    def test_running_call_has_unknown_outcome(self, lives: Callable[[str], Lives]) -> None:
         """The running call has an unknown outcome, which the model reads."""
         life = lives("amid a tool")
         assert [(c.tool, c.status) for c in life.resumed.calls.values()] == [
@@ -210,7 +210,7 @@ class TestOneDeath:
         ]
         assert life.read[-3:] == [("assistant", ""), ("tool", UNKNOWN), ("user", "go on")]
 
-    def test_while_a_person_is_asked(self, lives: Callable[[str], Lives]) -> None:
+    def test_message_skips_the_waiting_call(self, lives: Callable[[str], Lives]) -> None:
         """A-76: a message sent at once skips the waiting call; the allowed one has an unknown outcome."""
         life = lives("while a person is asked")
         assert [a.tool for a in life.left.approvals.values()] == ["publish"]
@@ -218,7 +218,7 @@ class TestOneDeath:
         assert [text for _, text in life.read[-3:]] == [UNKNOWN, SKIPPED, "go on"]
         assert "publish" not in life.ran
 
-    def test_between_runs(self, lives: Callable[[str], Lives]) -> None:
+    def test_conversation_continues_unchanged(self, lives: Callable[[str], Lives]) -> None:
         """If nothing was open, the conversation continues unchanged."""
         assert lives("between runs").read == [
             ("user", "ship it"),

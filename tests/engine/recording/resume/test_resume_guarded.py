@@ -82,7 +82,7 @@ LOOSER = {
 class TestRefused:
     """Loosening the record's rules needs other operators first, for any operator who resumes."""
 
-    async def test_resumed(self, hub: Hub, shop: Shop, how: str, by: str) -> None:
+    async def test_resume_without_the_rule(self, hub: Hub, shop: Shop, how: str, by: str) -> None:
         """The refusal names what would be missing and how many must confirm; nothing is recorded."""
         session = await ended(hub, shop)
         before = len(await hub.recorded(session))
@@ -98,7 +98,7 @@ class TestRefused:
         assert (TWO in state.active, state.mode) == (True, "enforce")
         await check(hub, session)
 
-    async def test_branched(self, hub: Hub, shop: Shop, how: str, by: str) -> None:
+    async def test_branch_without_the_rule(self, hub: Hub, shop: Shop, how: str, by: str) -> None:
         """The same applies to a branch of such a session."""
         session = await ended(hub, shop)
         with pytest.raises(ResumeError, match="one person alone"):
@@ -113,7 +113,7 @@ class TestRefused:
 class TestFree:
     """Changes that loosen no guarded rule need no other operator."""
 
-    async def test_more_rules(self, hub: Hub, shop: Shop) -> None:
+    async def test_rules_may_be_added(self, hub: Hub, shop: Shop) -> None:
         """Rules may be added, and plain rules may be dropped."""
         session = await ended(hub, shop)
         more = rules(RULES.replace("block rm", "block mkfs"))
@@ -124,14 +124,14 @@ class TestFree:
         assert {TWO, RISK, NO_GRANTS, "block-mkfs"} <= {*state.active}
         assert "block-rm" not in state.nets
 
-    async def test_more_maps(self, hub: Hub, shop: Shop) -> None:
+    async def test_harmless_maps_may_be_added(self, hub: Hub, shop: Shop) -> None:
         """Maps may be added if they take no calls from a guarded rule's name."""
         session = await ended(hub, shop)
         more = rules(f"{RULES}map deploy.env staging as staging\nmap bash.command rm as rm")
         await hub.resume_session(session, bot(shop), SessionConfig(more, nets="changed", by="carl"))
         assert TWO in (await hub.session(session)).active
 
-    async def test_maps_of_an_older_record(self, hub: Hub, shop: Shop) -> None:
+    async def test_changed_maps_of_older_record_are_a_loosening(self, hub: Hub, shop: Shop) -> None:
         """For an old record with only a digest of the maps, any change of maps counts as a loosening."""
         session = await ended(hub, shop)
         events = await hub.recorded(session)
@@ -151,7 +151,7 @@ class TestFree:
             state, standing(state, REGISTRY, active=None, nets="changed"), REGISTRY, "enforce"
         )
 
-    async def test_once_others_agreed(self, hub: Hub, shop: Shop) -> None:
+    async def test_rule_switched_off_by_others_may_be_dropped(self, hub: Hub, shop: Shop) -> None:
         """A rule that two other operators switched off permanently may be dropped."""
         session = await hub.open_session(
             bot(shop, T("ok")), SessionConfig(REGISTRY, by="carl"), session_id="s1"
@@ -163,7 +163,7 @@ class TestFree:
         await hub.resume_session(session, bot(shop), SessionConfig(fewer, nets="changed", by="carl"))
         assert TWO not in (await hub.session(session)).nets
 
-    async def test_started_in_shadow_mode(self, hub: Hub, shop: Shop) -> None:
+    async def test_session_started_in_shadow_may_stay_so(self, hub: Hub, shop: Shop) -> None:
         """A session started in shadow mode may stay so when it is resumed or branched."""
         session = await ended(hub, shop, mode="shadow")
         branch = await hub.branch_session(session, 1, bot(shop), SessionConfig(REGISTRY, by="carl"))
@@ -178,7 +178,9 @@ class TestDefaults:
     LIMIT = "limit deploy to 100 per session"
 
     @pytest.mark.parametrize("registered", [True, False])
-    async def test_are_kept(self, hub: Hub, shop: Shop, registered: bool) -> None:
+    async def test_calls_guarded_by_a_default_stay_guarded(
+        self, hub: Hub, shop: Shop, registered: bool
+    ) -> None:
         """One operator cannot add a rule that names calls which the default guards with two people."""
         every = rules(f"{self.DEFAULT}\n{self.LIMIT}\nblock push")
         default, limit, block = every
@@ -199,7 +201,7 @@ class TestDefaults:
         )
         assert (await hub.session(session)).active == [default, block]
 
-    async def test_of_one_person_are_his(self, hub: Hub, shop: Shop) -> None:
+    async def test_plain_default_needs_a_reason_only(self, hub: Hub, shop: Shop) -> None:
         """For a default without several people, a reason is enough, as for any plain rule."""
         every = rules(f"block anything-else\n{self.LIMIT}")
         default, limit = every
@@ -227,7 +229,9 @@ class TestReason:
             (PLAIN.replace("rm as", "rmdir as"), "counts calls by other maps"),
         ],
     )
-    async def test_other_maps(self, hub: Hub, shop: Shop, less: str, said: str) -> None:
+    async def test_maps_matching_fewer_calls_are_a_loosening(
+        self, hub: Hub, shop: Shop, less: str, said: str
+    ) -> None:
         """The same rules under maps that match fewer calls count as a loosening."""
         session = await hub.open_session(bot(shop), SessionConfig(rules(self.PLAIN)), session_id="s1")
         await hub.close_session(session, by="carl")
@@ -240,7 +244,7 @@ class TestReason:
         await hub.close_session(session, by="carl")
         await hub.resume_session(session, bot(shop), SessionConfig(**terms, reason="a new mover"))
 
-    async def test_other_maps_of_what_brings_it_into_effect(self, hub: Hub, shop: Shop) -> None:
+    async def test_fewer_activating_calls_are_a_loosening(self, hub: Hub, shop: Shop) -> None:
         """A rule that fewer calls bring into effect is looser, too."""
         asks = "after read_web require human-approval before send_email\n"
         was = f"map bash.command curl as read_web\nallow unclear bash\n{asks}"
@@ -254,7 +258,7 @@ class TestReason:
         more = rules(f"{was}map bash.command wget as read_web\n")
         await hub.resume_session(session, bot(shop), SessionConfig(more, nets="changed", by="carl"))
 
-    async def test_what_is_off_for_a_time(self, hub: Hub, shop: Shop) -> None:
+    async def test_net_off_for_a_time_counts_as_recorded(self, hub: Hub, shop: Shop) -> None:
         """A net, or enforce mode, that will be restored after a limited time is part of the record."""
         every = rules(self.PLAIN)
         session = await hub.open_session(bot(shop), SessionConfig(every, by="carl"), session_id="s1")
@@ -271,7 +275,7 @@ class TestReason:
 class TestForATime:
     """A rule that is off for a limited time is restored, despite any change in between."""
 
-    async def test_dropped_meanwhile(self, hub: Hub, shop: Shop, watch: Watch) -> None:
+    async def test_one_operator_cannot_drop_it(self, hub: Hub, shop: Shop, watch: Watch) -> None:
         """One operator cannot drop a net that two operators switched off for ten minutes."""
         session = await hub.open_session(
             bot(shop, T("ok")), SessionConfig(REGISTRY, by="carl"), session_id="s1"
@@ -289,7 +293,7 @@ class TestForATime:
         )
         assert TWO in (await hub.session(session)).active
 
-    async def test_shadow_mode_meanwhile(self, hub: Hub, shop: Shop) -> None:
+    async def test_shadow_mode_still_needs_as_many_operators(self, hub: Hub, shop: Shop) -> None:
         """While a rule is off for a limited time, shadow mode still needs as many people as the rule."""
         only = rules(f"{MAP}\n{STRICT} risk high no grants\nblock rm")
         session = await hub.open_session(
@@ -303,7 +307,7 @@ class TestForATime:
 
 
 class TestBranch:
-    async def test_switches_stay_behind(self, hub: Hub, shop: Shop) -> None:
+    async def test_switched_off_nets_are_on_in_a_branch(self, hub: Hub, shop: Shop) -> None:
         """Nets that were switched off in a session are on in any branch of it."""
         session = await hub.open_session(
             bot(shop, T("ok")), SessionConfig(REGISTRY, by="carl"), session_id="s1"
@@ -333,7 +337,7 @@ class TestBranch:
 
 
 class TestRecord:
-    async def test_older_records(self, hub: Hub, shop: Shop) -> None:
+    async def test_older_record_takes_approvers_from_rule_text(self, hub: Hub, shop: Shop) -> None:
         """For an old record without `people`, the number of approvers comes from the rule's text."""
         session = await ended(hub, shop)
         [opened] = bodies(hub, session, SessionOpened)

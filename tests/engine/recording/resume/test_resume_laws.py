@@ -224,7 +224,7 @@ class World:
 class TestLaws:
     @settings(max_examples=examples(25), deadline=None)
     @given(MOVES)
-    def test_fold_is_the_live_session(self, empty: Path, moves: list[Move]) -> None:
+    def test_fold_equals_the_live_session(self, empty: Path, moves: list[Move]) -> None:
         """G-63, A-77: after any resumes and branches, the record equals the live session."""
 
         async def play(path: Path) -> None:

@@ -55,7 +55,7 @@ class TestLeftOpen:
             steps=steps,
         )
 
-    async def test_running(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_running_call_has_unknown_outcome(self, tmp_path: Path, shop: Shop) -> None:
         """A running call gets an unknown outcome, and its deferred transition is dropped."""
         left = asks(("c1", "test")), self.allowed("c1", DO_TEST)
         hub, read = await self.resumed(tmp_path / "a.db", shop, *left)
@@ -68,7 +68,7 @@ class TestLeftOpen:
         assert shop.ran == []
         await hub.close()
 
-    async def test_told_before_the_model_knew(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_recorded_result_reaches_the_model(self, tmp_path: Path, shop: Shop) -> None:
         """A recorded result reaches the model unchanged, beside a call without one."""
         ok = CallResult(call_id="c1", tool="test", output="12 passed", is_error=False, fired=(DO_TEST,))
         both = asks(("c1", "test"), ("c2", "test"))
@@ -80,7 +80,7 @@ class TestLeftOpen:
         assert state.nets[FIRST.name].marking["gate"] == 1
         await hub.close()
 
-    async def test_blocked(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_blocked_call_is_answered_with_reason(self, tmp_path: Path, shop: Shop) -> None:
         """A blocked call is answered with its reason."""
         no = self.allowed("c1").model_copy(update={"outcome": "block", "reason": "not on Friday"})
         hub, read = await self.resumed(tmp_path / "a.db", shop, asks(("c1", "test")), no)
@@ -88,7 +88,7 @@ class TestLeftOpen:
         assert (await hub.session("s1")).calls["c1"].status == "blocked"
         await hub.close()
 
-    async def test_lists_are_honest(self, tmp_path: Path) -> None:
+    async def test_sessions_of_dead_host_are_marked_failed(self, tmp_path: Path) -> None:
         """Opening the journal marks sessions of a dead host as failed; they can be resumed."""
         with Journal.open(tmp_path / "a.db") as journal:
             journal.write("s1", opening(FIRST), SessionStatus(status="running"))

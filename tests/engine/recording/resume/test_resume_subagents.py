@@ -166,7 +166,7 @@ class Lives:
         return [e.body for e in self.events(self.family()[agent]) if isinstance(e.body, kind)]
 
 
-def live(folder: Path, *modes: str) -> Lives:
+def run_lives(folder: Path, *modes: str) -> Lives:
     """Host the sessions in successive processes, of which all but the last are killed."""
     database, log = folder / "life.db", folder / "ran.txt"
     log.touch()
@@ -200,13 +200,13 @@ WAYS = {
 @pytest.fixture(scope="module")
 def lives(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Lives]:
     """Run a family that died in some way, once per way."""
-    return cache(lambda way: live(tmp_path_factory.mktemp("lives"), *WAYS[way]))
+    return cache(lambda way: run_lives(tmp_path_factory.mktemp("lives"), *WAYS[way]))
 
 
 @pytest.mark.parametrize("way", WAYS)
 class TestEveryWay:
     @pytest.mark.slow
-    def test_the_last_words_settle_the_call(self, lives: Callable[[str], Lives], way: str) -> None:
+    def test_open_calls_are_answered_once_in_order(self, lives: Callable[[str], Lives], way: str) -> None:
         """A-56: each call of the open step is answered once, in order; the task's by its subagent."""
         life = lives(way)
         [first, _] = life.read["boss"]
@@ -218,7 +218,7 @@ class TestEveryWay:
             f"tool: {REFUSED}",
         ]
 
-    def test_the_nets_heard_it(self, lives: Callable[[str], Lives], way: str) -> None:
+    def test_task_success_moves_the_nets(self, lives: Callable[[str], Lives], way: str) -> None:
         """G-16, G-63: a transition waiting for the task fires on its success; no limit is used twice."""
         life = lives(way)
         boss = life.state("boss")
@@ -235,7 +235,7 @@ class TestEveryWay:
         assert len(set(everything)) == len(everything)
         assert life.ran[-1] == "s1/c4:deploy"
 
-    def test_records_are_the_sessions(self, lives: Callable[[str], Lives], way: str) -> None:
+    def test_records_fold_to_the_live_sessions(self, lives: Callable[[str], Lives], way: str) -> None:
         """G-63, A-77: every record folds to its live session and has its conversation."""
         life = lives(way)
         assert all(life.same)
@@ -245,7 +245,7 @@ class TestEveryWay:
             assert open_reader(life.database).session(session) == SessionLine.of(events).summary()
             assert fold(events).status == "done"
 
-    def test_nobody_was_started_anew(self, lives: Callable[[str], Lives], way: str) -> None:
+    def test_no_second_subagent_is_started(self, lives: Callable[[str], Lives], way: str) -> None:
         """Each agent has one session, which names the call that started it."""
         life = lives(way)
         assert len(open_reader(life.database).sessions()) == 3
@@ -256,7 +256,7 @@ class TestEveryWay:
 
 
 class TestOneWay:
-    def test_the_question_is_asked_again(self, lives: Callable[[str], Lives]) -> None:
+    def test_grandchild_request_is_repeated(self, lives: Callable[[str], Lives]) -> None:
         """A grandchild's request is repeated under its name, and the approved call runs once."""
         life = lives("approved")
         low = life.family()["low"]
@@ -274,7 +274,7 @@ class TestOneWay:
         made = {d.call_id: d.via for d in life.of("boss", CallDecided)}
         assert made[path] == low
 
-    def test_a_transcript_shows_each_call_once(self, lives: Callable[[str], Lives]) -> None:
+    def test_transcript_has_each_call_once(self, lives: Callable[[str], Lives]) -> None:
         """Each call is once in each transcript, and the parent's note counts the repeated calls."""
         for agent in ("boss", "mid", "low"):
             calls = [e.call for e in lives("approved").state(agent).transcript if e.call is not None]
@@ -284,13 +284,13 @@ class TestOneWay:
         notes = [e.text for e in lives("approved").state("boss").transcript if e.kind == "note"]
         assert "resumed by ben; 2 calls are asked again; 2 calls continue" in notes
 
-    def test_denied(self, lives: Callable[[str], Lives]) -> None:
+    def test_denied_subagent_continues(self, lives: Callable[[str], Lives]) -> None:
         """The subagent reads the denial and continues."""
         life = lives("denied")
         [read] = life.read["low"]
         assert read[-2:] == ["tool: publish was rejected by human review: no", "tool: test ok"]
 
-    def test_amid_a_tool(self, lives: Callable[[str], Lives]) -> None:
+    def test_running_call_has_unknown_outcome(self, lives: Callable[[str], Lives]) -> None:
         """A subagent's call that ran without a result has an unknown outcome and is not repeated."""
         life = lives("amid a tool")
         [read] = life.read["low"]
@@ -298,7 +298,7 @@ class TestOneWay:
         assert life.state("low").calls["c1-2"].status == "unknown"
         assert sum(line.endswith(":die") for line in life.ran_first + life.ran) == 1
 
-    def test_answered(self, lives: Callable[[str], Lives]) -> None:
+    def test_given_answer_is_not_asked_again(self, lives: Callable[[str], Lives]) -> None:
         """A subagent that had given its answer is not asked again."""
         life = lives("answered")
         assert life.read["low"] == []
@@ -307,9 +307,9 @@ class TestOneWay:
         assert (life.read["low"], life.read["mid"]) == ([], [])
 
     @pytest.mark.slow
-    def test_a_subagent_that_is_gone(self, tmp_path: Path) -> None:
+    def test_missing_subagent_tool_gives_unknown_outcome(self, tmp_path: Path) -> None:
         """Without the subagent's tool, its call has an unknown outcome, and the others continue."""
-        life = live(tmp_path, "asked", "no low")
+        life = run_lives(tmp_path, "asked", "no low")
         [read] = life.read["mid"]
         assert read[-1] == f"tool: {UNKNOWN}"
         assert life.state("low").status == "failed"

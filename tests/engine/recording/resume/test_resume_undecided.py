@@ -48,7 +48,7 @@ WAITING = (asks(("c1", "deploy")), request("a1", "c1", "deploy"))
 
 
 @asynccontextmanager
-async def left(path: Path, *bodies: EventBody) -> AsyncIterator[Hub]:
+async def hub_on_record(path: Path, *bodies: EventBody) -> AsyncIterator[Hub]:
     """A hub on the record of a session whose host died after these events."""
     with Journal.open(path / "a.db") as journal:
         said = MessageAdded(role="user", text="go")
@@ -65,7 +65,7 @@ async def resume(hub: Hub, shop: Shop) -> Callable[[], list[str]]:
     return lambda: prompt(agent)
 
 
-async def asked(hub: Hub, shop: Shop) -> tuple[str, Callable[[], list[str]]]:
+async def resumed_request(hub: Hub, shop: Shop) -> tuple[str, Callable[[], list[str]]]:
     """Resume the session and wait for the request; return its id and the model's later prompt."""
     events = hub.subscribe()
     read = await resume(hub, shop)
@@ -76,17 +76,17 @@ async def asked(hub: Hub, shop: Shop) -> tuple[str, Callable[[], list[str]]]:
     return event.body.approval_id, read
 
 
-async def rest(hub: Hub) -> None:
+async def wait_until_idle(hub: Hub) -> None:
     """Wait until the session is idle; an unanswered request is an error here."""
     async with asyncio.timeout(10):
         await hub.wait("s1")
 
 
 class TestAskedAgain:
-    async def test_waited(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_waiting_call_is_requested_again(self, tmp_path: Path, shop: Shop) -> None:
         """G-63: the request is repeated with a new id for the same call; approving it runs the tool."""
-        async with left(tmp_path, *WAITING) as hub:
-            approval_id, read = await asked(hub, shop)
+        async with hub_on_record(tmp_path, *WAITING) as hub:
+            approval_id, read = await resumed_request(hub, shop)
             [waiting] = await hub.approvals()
             assert (waiting.id, waiting.call_id) == (approval_id, "c1")
             assert approval_id != "a1"
@@ -94,7 +94,7 @@ class TestAskedAgain:
             assert [e.call.status for e in state.transcript if e.call] == ["waiting"]
             assert state.status == "waiting"
             await hub.decide(approval_id, approved=True, by="ben")
-            await rest(hub)
+            await wait_until_idle(hub)
             assert shop.ran == ["deploy staging"]
             assert read() == ["user: go", "assistant: ", "tool: deploy staging ok"]
             state = await hub.session("s1")
@@ -102,10 +102,10 @@ class TestAskedAgain:
             assert state.calls["c1"].approved_by == ("ben",)
             await check(hub, "s1")
 
-    async def test_record_says_so(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_record_names_repeated_calls(self, tmp_path: Path, shop: Shop) -> None:
         """The record and the transcript say which calls are requested again."""
-        async with left(tmp_path, *WAITING) as hub:
-            await asked(hub, shop)
+        async with hub_on_record(tmp_path, *WAITING) as hub:
+            await resumed_request(hub, shop)
             events = await hub.recorded("s1")
             at = next(n for n, e in enumerate(events) if isinstance(e.body, SessionResumed))
             assert events[at].body.asked_again == ("c1",)
@@ -116,22 +116,22 @@ class TestAskedAgain:
             notes = [e.text for e in (await hub.session("s1")).transcript if e.kind == "note"]
             assert "resumed by ben; 1 call is asked again" in notes
 
-    async def test_never_offered(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_call_unknown_to_the_gate_is_decided(self, tmp_path: Path, shop: Shop) -> None:
         """A call that the gate had not seen is decided as usual."""
-        async with left(tmp_path, asks(("c1", "test"))) as hub:
+        async with hub_on_record(tmp_path, asks(("c1", "test"))) as hub:
             read = await resume(hub, shop)
-            await rest(hub)
+            await wait_until_idle(hub)
             assert shop.ran == ["test"]
             assert read()[-1] == "tool: test ok"
             await check(hub, "s1")
             assert (await hub.session("s1")).nets[TWICE.name].marking["budget"] == 1
 
-    async def test_malformed(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_malformed_call_is_refused(self, tmp_path: Path, shop: Shop) -> None:
         """A-49: a malformed call is refused with the reason, and its text is kept."""
         broken = CallRecord(call_id="c1", tool="test", input={}, malformed="{oops")
-        async with left(tmp_path, MessageAdded(role="assistant", calls=(broken,))) as hub:
+        async with hub_on_record(tmp_path, MessageAdded(role="assistant", calls=(broken,))) as hub:
             read = await resume(hub, shop)
-            await rest(hub)
+            await wait_until_idle(hub)
             refused = "Invalid arguments for test: expected a JSON object, got '{oops'"
             assert read()[-1] == f"tool: {refused}"
             hosted, _ = hub._live.get("s1")
@@ -140,23 +140,23 @@ class TestAskedAgain:
             assert (await hub.session("s1")).calls["c1"].output == refused
             await check(hub, "s1")
 
-    async def test_blocked_now(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_used_limit_blocks_repeated_call(self, tmp_path: Path, shop: Shop) -> None:
         """G-63: limits used before the death stay used for repeated calls."""
         spent = (asks(("c0", "test")), decided("c0", "test", SPENT, SPENT))
         told = MessageAdded(role="tool", call_id="c0", tool="test", text="?", is_error=True)
-        async with left(tmp_path, *spent, told, asks(("c1", "test"))) as hub:
+        async with hub_on_record(tmp_path, *spent, told, asks(("c1", "test"))) as hub:
             read = await resume(hub, shop)
-            await rest(hub)
+            await wait_until_idle(hub)
             assert shop.ran == []
             assert read()[-1] == "tool: Tool 'test' is not available in the current state."
 
-    async def test_rejected_by_a_person(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_recorded_denial_holds(self, tmp_path: Path, shop: Shop) -> None:
         """G-15: a denial recorded just before the death holds without a new request."""
         no = answer("a1", "c1", approved=False).model_copy(update={"reason": "not on Friday"})
         both = asks(("c1", "deploy"), ("c2", "test"))
-        async with left(tmp_path, both, request("a1", "c1", "deploy"), no) as hub:
+        async with hub_on_record(tmp_path, both, request("a1", "c1", "deploy"), no) as hub:
             read = await resume(hub, shop)
-            await rest(hub)
+            await wait_until_idle(hub)
             assert read()[2:] == [
                 "tool: deploy was rejected by human review: not on Friday",
                 "tool: test ok",
@@ -167,13 +167,13 @@ class TestAskedAgain:
             assert [d.outcome for d in bodies(hub, "s1", CallDecided)] == ["block", "allow"]
             await check(hub, "s1")
 
-    async def test_denied_by_the_time(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_expired_request_stays_denied(self, tmp_path: Path, shop: Shop) -> None:
         """G-15: a request that expired just before the death is denied without a new request."""
         over = ApprovalExpired(approval_id="a1", call_id="c1", reason="nobody decided within 15 min")
         both = asks(("c1", "deploy"), ("c2", "test"))
-        async with left(tmp_path, both, request("a1", "c1", "deploy"), over) as hub:
+        async with hub_on_record(tmp_path, both, request("a1", "c1", "deploy"), over) as hub:
             read = await resume(hub, shop)
-            await rest(hub)
+            await wait_until_idle(hub)
             assert read()[2:] == [
                 "tool: deploy was rejected by human review: nobody decided within 15 min",
                 "tool: test ok",
@@ -181,16 +181,16 @@ class TestAskedAgain:
             assert (await hub.approvals(), shop.ran) == ([], ["test"])
             await check(hub, "s1")
 
-    async def test_approved_by_a_person(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_approval_without_decision_is_requested_again(self, tmp_path: Path, shop: Shop) -> None:
         """An approval without a recorded decision ran nothing: it is requested again and runs once."""
-        async with left(tmp_path, *WAITING, answer("a1", "c1")) as hub:
-            approval_id, _ = await asked(hub, shop)
+        async with hub_on_record(tmp_path, *WAITING, answer("a1", "c1")) as hub:
+            approval_id, _ = await resumed_request(hub, shop)
             assert shop.ran == []
             await hub.decide(approval_id, approved=True, by="ben")
-            await rest(hub)
+            await wait_until_idle(hub)
             assert shop.ran == ["deploy staging"]
 
-    async def test_several_states(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_calls_in_all_states_get_one_message_each(self, tmp_path: Path, shop: Shop) -> None:
         """A-56, A-77: answered, refused, unknown, blocked and waiting calls get one message each."""
         calls = asks(("c1", "test"), ("c2", "rm"), ("c3", "test"), ("c4", "rm"), ("c5", "deploy"))
         broken = CallRecord(call_id="c6", tool="test", input={}, malformed="{oops")
@@ -198,12 +198,12 @@ class TestAskedAgain:
         first = MessageAdded(role="tool", call_id="c1", tool="test", text="sure", is_error=True)
         blocked = decided("c4", "rm", outcome="block", reason="no rm")
         before = (calls, first, decided("c3", "test", SPENT), blocked)
-        async with left(tmp_path, *before, request("a1", "c5", "deploy")) as hub:
-            approval_id, read = await asked(hub, shop)
+        async with hub_on_record(tmp_path, *before, request("a1", "c5", "deploy")) as hub:
+            approval_id, read = await resumed_request(hub, shop)
             [resumed] = bodies(hub, "s1", SessionResumed)
             assert resumed.asked_again == ("c5", "c6")
             await hub.decide(approval_id, approved=True, by="ben")
-            await rest(hub)
+            await wait_until_idle(hub)
             assert read()[2:] == [
                 "tool: sure",
                 f"tool: {REFUSED}",
@@ -220,10 +220,12 @@ class TestAskedAgain:
             await check(hub, "s1")
 
     @pytest.mark.slow
-    async def test_closed_while_it_is_asked(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_session_closed_during_request_does_not_repeat_it(
+        self, tmp_path: Path, shop: Shop
+    ) -> None:
         """A session closed during its repeated request does not repeat it again."""
-        async with left(tmp_path, *WAITING) as hub:
-            await asked(hub, shop)
+        async with hub_on_record(tmp_path, *WAITING) as hub:
+            await resumed_request(hub, shop)
             await hub.close_session("s1", by="ben")
             assert await hub.approvals() == []
             await resume(hub, shop)
@@ -231,9 +233,9 @@ class TestAskedAgain:
             assert (await hub.session("s1")).status == "idle"
             assert shop.ran == []
 
-    async def test_no_place_for_its_run(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_failed_start_marks_session_failed(self, tmp_path: Path, shop: Shop) -> None:
         """If the run cannot be started, the session is recorded as failed and not left live."""
-        async with left(tmp_path, *WAITING) as hub:
+        async with hub_on_record(tmp_path, *WAITING) as hub:
 
             def full(run: object, session_id: str) -> object:
                 raise RuntimeError("no more workers")
@@ -264,21 +266,21 @@ NOT_AGAIN: dict[str, tuple[EventBody, ...]] = {
 
 class TestNotAskedAgain:
     @pytest.mark.parametrize("how", NOT_AGAIN)
-    async def test_stays_stopped(self, tmp_path: Path, shop: Shop, how: str) -> None:
+    async def test_stopped_or_failed_session_stays_so(self, tmp_path: Path, shop: Shop, how: str) -> None:
         """A session that was stopped, closed or failed does not continue by itself when resumed."""
-        async with left(tmp_path, *NOT_AGAIN[how]) as hub:
+        async with hub_on_record(tmp_path, *NOT_AGAIN[how]) as hub:
             read = await resume(hub, shop)
             [*_, resumed] = bodies(hub, "s1", SessionResumed)
             assert resumed.asked_again == ()
             assert (await hub.session("s1")).status == "idle"
             assert await hub.approvals() == []
             await hub.send("s1", "go on")
-            await rest(hub)
+            await wait_until_idle(hub)
             assert read()[2:] == [f"tool: {NOT_DECIDED}", "user: go on"]
             assert shop.ran == []
             await check(hub, "s1")
 
-    async def test_host_died_twice(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_second_host_death_repeats_the_request(self, tmp_path: Path, shop: Shop) -> None:
         """If two hosts died during a request, the request is repeated again."""
         gone = ApprovalWithdrawn(approval_id="a1", call_id="c1", reason=HOST_GONE)
         back = SessionResumed(
@@ -290,20 +292,20 @@ class TestNotAskedAgain:
         )
         running = SessionStatus(status="running")
         again = request("a2", "c1", "deploy")
-        async with left(tmp_path, *WAITING, gone, DIED_, back, running, again) as hub:
-            approval_id, _ = await asked(hub, shop)
+        async with hub_on_record(tmp_path, *WAITING, gone, DIED_, back, running, again) as hub:
+            approval_id, _ = await resumed_request(hub, shop)
             assert [w.approval_id for w in bodies(hub, "s1", ApprovalWithdrawn)] == ["a1", "a2"]
             await hub.decide(approval_id, approved=False, by="ben")
-            await rest(hub)
+            await wait_until_idle(hub)
             state = await hub.session("s1")
             assert [e.call.status for e in state.transcript if e.call] == ["blocked"]
 
-    async def test_steered_away(self, tmp_path: Path, shop: Shop) -> None:
+    async def test_message_withdraws_the_repeated_request(self, tmp_path: Path, shop: Shop) -> None:
         """A-78: a message withdraws the repeated request; the model reads it after the call's answer."""
-        async with left(tmp_path, *WAITING) as hub:
-            _, read = await asked(hub, shop)
+        async with hub_on_record(tmp_path, *WAITING) as hub:
+            _, read = await resumed_request(hub, shop)
             await hub.send("s1", "rather not", by="ben")
-            await rest(hub)
+            await wait_until_idle(hub)
             assert read()[2:] == ["tool: Skipped: user sent a new message", "user: rather not"]
             assert (await hub.approvals(), shop.ran) == ([], [])
             await check(hub, "s1")

@@ -72,7 +72,7 @@ async def turned_off(hub: Hub, session: str) -> None:
 
 class TestHostedHere:
     @pytest.mark.parametrize("how", CHANGES)
-    async def test_two_people_are_asked_again(
+    async def test_waiting_call_still_needs_two_approvals(
         self, hub: Hub, shop: Shop, tmp_path: Path, how: str
     ) -> None:
         """Resumed without its rule, with a weaker one or in shadow mode, the call still needs two."""
@@ -110,9 +110,7 @@ class TestHostedHere:
         finally:
             await after.close()
 
-    async def test_a_later_call_is_judged_by_what_is_in_force(
-        self, hub: Hub, shop: Shop, tmp_path: Path
-    ) -> None:
+    async def test_later_call_is_judged_by_new_rules(self, hub: Hub, shop: Shop, tmp_path: Path) -> None:
         """The waiting call needs its approval; later calls are judged only by the new rules."""
         events = hub.subscribe()
         await hub.open_session(
@@ -140,7 +138,7 @@ class TestHostedHere:
 
 class TestElsewhere:
     @pytest.mark.parametrize("how", CHANGES)
-    async def test_a_call_that_is_made_again_waits(self, hub: Hub, tmp_path: Path, how: str) -> None:
+    async def test_repeated_external_call_waits_for_two(self, hub: Hub, tmp_path: Path, how: str) -> None:
         """A repeated call of an external agent under other rules still waits for two approvals."""
         terms = {"registry": compile_rules(RULES).registry, **CHANGES[how]}
         agent = ExternalAgent(name="robin", tools=("deploy",))
@@ -200,7 +198,7 @@ class TestDeadline:
         return Hub(journal)
 
     @pytest.mark.parametrize("here", [True, False])
-    async def test_the_time_it_was_down_counts(self, tmp_path: Path, here: bool) -> None:
+    async def test_deadline_includes_downtime(self, tmp_path: Path, here: bool) -> None:
         """The deadline stays, and one operator still cannot extend the request."""
         now, shop = [START], Shop()
         hub = await self.waiting(tmp_path / "a.db", now, tmp_path / "b.db", here=here)
@@ -220,7 +218,7 @@ class TestDeadline:
             await asyncio.wait([call])
 
     @pytest.mark.parametrize("here", [True, False])
-    async def test_denied_at_once(self, tmp_path: Path, here: bool) -> None:
+    async def test_expired_request_is_denied_on_resume(self, tmp_path: Path, here: bool) -> None:
         """A request whose deadline passed is denied when its session is resumed."""
         now, shop = [START], Shop()
         hub = await self.waiting(tmp_path / "a.db", now, tmp_path / "b.db", here=here)
@@ -253,7 +251,7 @@ class TestDeadline:
 
 
 class TestGrantsElsewhere:
-    async def test_a_grant_does_not_release_what_waits(self, hub: Hub, shop: Shop) -> None:
+    async def test_grant_does_not_release_waiting_request(self, hub: Hub, shop: Shop) -> None:
         """A grant given for another call does not release a waiting request, even a renewed one."""
         rules = compile_rules("require human-approval before deploy\nblock rm").registry
         events = hub.subscribe()

@@ -33,9 +33,7 @@ SIGNED = {"by": "ada"}
 
 
 class TestFullDisk:
-    async def test_a_step_that_is_not_recorded_stops_the_run(
-        self, hubs: Callable[[], Hub], disk: Disk
-    ) -> None:
+    async def test_unrecorded_step_stops_the_run(self, hubs: Callable[[], Hub], disk: Disk) -> None:
         """P-56: if a step cannot be recorded, the run fails with the reason, and can be resumed later."""
         hub = hubs()
         disk.full_for(FlowStepped, after=1)
@@ -69,7 +67,7 @@ class TestFullDisk:
             (SessionStatus, 1),
         ],
     )
-    async def test_refused_anywhere(
+    async def test_run_completes_after_any_refused_event(
         self, hubs: Callable[[], Hub], disk: Disk, kind: type[EventBody], after: int
     ) -> None:
         """If any event is refused, the resumed run completes and no approved call is repeated."""
@@ -93,9 +91,7 @@ class TestFullDisk:
         assert state.pending == []
         await checked(hub, session)
 
-    async def test_an_answer_that_is_not_recorded_does_not_count(
-        self, hubs: Callable[[], Hub], disk: Disk
-    ) -> None:
+    async def test_unrecorded_answer_does_not_count(self, hubs: Callable[[], Hub], disk: Disk) -> None:
         """If an answer cannot be recorded, the request stays open and can be answered later."""
         hub = hubs()
         session = await begin(hub, Release, SUBMIT)
@@ -109,7 +105,9 @@ class TestFullDisk:
         assert (await hub.decide(request.id, approved=True, by="ada", input=SIGNED)).ok
         assert (await ended(hub, session)).status == "done"
 
-    async def test_a_stop_that_is_not_recorded(self, hubs: Callable[[], Hub], disk: Disk) -> None:
+    async def test_unrecorded_stop_ends_the_run_as_failed(
+        self, hubs: Callable[[], Hub], disk: Disk
+    ) -> None:
         """If a stop cannot be recorded, the run ends as failed and can be resumed."""
         hub = hubs()
         session = await begin(hub, Release, SUBMIT)

@@ -54,7 +54,7 @@ class Due(BaseModel):
     on: date
 
 
-def made(
+def flow_of_nodes(
     takes: type[BaseModel], gives: type[BaseModel], nodes: Callable[[FlowBuilder], FlowBuilder]
 ) -> type[Flow]:
     """Build a flow of these nodes."""
@@ -86,7 +86,7 @@ class TestIds:
         assert decided == [("1.c1", "block"), ("2.c1", "allow")]
 
     @pytest.mark.parametrize("call_id", ["c?", "?1.c", "Notes#3", "2:1.c"])
-    async def test_a_model_cannot_forge_them(self, hubs: Callable[[], Hub], call_id: str) -> None:
+    async def test_model_cannot_forge_call_ids(self, hubs: Callable[[], Hub], call_id: str) -> None:
         """For any call id that a model chooses, each call is requested once and runs once."""
         hub = hubs()
         session = await begin(
@@ -114,14 +114,14 @@ def two_agents(one: ScriptedModel, two: ScriptedModel) -> type[Flow]:
     class Second(AgentNode[Notes, Signing]):
         config = AgentConfig("Sign.", two, (deploy,))
 
-    return made(Commit, Signing, lambda g: g.agent(First).agent(Second))
+    return flow_of_nodes(Commit, Signing, lambda g: g.agent(First).agent(Second))
 
 
 class TestSteps:
     @pytest.mark.parametrize(
         ("raised", "said"), [(SystemExit(3), "SystemExit: 3"), (asyncio.CancelledError(), "cancelled")]
     )
-    async def test_a_function_that_gives_up(
+    async def test_exiting_function_fails_its_step(
         self, hubs: Callable[[], Hub], raised: BaseException, said: str
     ) -> None:
         """A function that exits or cancels itself fails its step, and hub and record agree on that."""
@@ -130,13 +130,13 @@ class TestSteps:
             raise raised
 
         hub = hubs()
-        session = await begin(hub, made(Commit, Notes, lambda g: g.work(gives_up)))
+        session = await begin(hub, flow_of_nodes(Commit, Notes, lambda g: g.work(gives_up)))
         state = await ended(hub, session)
         assert state.status == "failed"
         assert said in (state.error or "")
         await checked(hub, session)
 
-    async def test_one_that_will_not_be_stopped(self, hubs: Callable[[], Hub]) -> None:
+    async def test_step_completed_despite_stop_is_recorded(self, hubs: Callable[[], Hub]) -> None:
         """A step that completes in spite of a stop is recorded, and no other step follows."""
         began, go = asyncio.Event(), asyncio.Event()
 
@@ -154,7 +154,7 @@ class TestSteps:
             return Notes(text="")
 
         hub = hubs()
-        flow = made(Commit, Notes, lambda g: g.work(stubborn).work(after))
+        flow = flow_of_nodes(Commit, Notes, lambda g: g.work(stubborn).work(after))
         session = await begin(hub, flow)
         await began.wait()
         await hub.abort(session, "enough")
@@ -166,7 +166,7 @@ class TestSteps:
         assert (await ended(hub, session)).status == "done"
         assert ran == ["after"]
 
-    async def test_a_stop_after_the_end(self, hubs: Callable[[], Hub], disk: Disk) -> None:
+    async def test_stop_after_the_end_leaves_run_done(self, hubs: Callable[[], Hub], disk: Disk) -> None:
         """Stopping a run that has just completed leaves it done."""
         hub = hubs()
         session = await begin(hub, Short, SUBMIT)
@@ -178,7 +178,7 @@ class TestSteps:
         assert (await ended(hub, session)).status == "done"
         assert [s.status for s in bodies(hub, session, SessionStatus)] == ["running", "done"]
 
-    async def test_no_limit_holds_the_end_back(self, hubs: Callable[[], Hub]) -> None:
+    async def test_run_with_output_at_time_limit_is_done(self, hubs: Callable[[], Hub]) -> None:
         """A run that has its output when its time limit is reached is done."""
         hub = hubs()
 
@@ -186,7 +186,7 @@ class TestSteps:
             hub._live.hosted(session).run._began -= 100
             return Notes(text="late")
 
-        flow = made(Commit, Notes, lambda g: g.work(slow))
+        flow = flow_of_nodes(Commit, Notes, lambda g: g.work(slow))
         session = await hub.open_flow(
             flow, Commit(sha="a"), SessionConfig({}), limits=RunLimits(max_seconds=50), session_id="slow"
         )
@@ -194,7 +194,7 @@ class TestSteps:
 
 
 class TestAnswers:
-    async def test_a_denial_counts_once_given(self, hubs: Callable[[], Hub]) -> None:
+    async def test_recorded_denial_is_not_asked_again(self, hubs: Callable[[], Hub]) -> None:
         """If a tool's question was denied before the host died, it is not asked again."""
         hub = hubs()
         session = await begin(hub, Short, C(consult={"about": "?"}))
@@ -228,7 +228,7 @@ class TestAnswers:
         assert len(bodies(hub, session, ApprovalRequested)) == 1
         await checked(hub, session)
 
-    async def test_an_answer_in_the_moment_of_a_stop(
+    async def test_stop_during_an_answer_prevents_the_call(
         self, hubs: Callable[[], Hub], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """If a run is stopped while an answer is recorded, its call does not run."""
@@ -274,7 +274,7 @@ class TestAnswers:
         assert (await ended(hub, session)).status == "done"
         await checked(hub, session)
 
-    async def test_nothing_waits_for_a_call_that_is_never_repeated(self, hubs: Callable[[], Hub]) -> None:
+    async def test_net_learns_that_unrepeated_call_is_unknown(self, hubs: Callable[[], Hub]) -> None:
         """A net that waited for an approved call's result is told that the result is unknown."""
         rules = "require human-approval before test\nrequire test before deploy\n"
         hub = hubs()
@@ -298,17 +298,17 @@ class TestAnswers:
         assert ran == ["collect", "test"]
         await checked(hub, session)
 
-    async def test_strict_models(self, hubs: Callable[[], Hub]) -> None:
+    async def test_strict_model_answer_is_validated_as_json(self, hubs: Callable[[], Hub]) -> None:
         """P-81: an answer is validated as JSON, also for a strict model."""
 
         hub = hubs()
-        session = await begin(hub, made(Commit, Due, lambda g: g.suspend(Commit, Due)))
+        session = await begin(hub, flow_of_nodes(Commit, Due, lambda g: g.suspend(Commit, Due)))
         request = await asked(hub)
         outcome = await hub.decide(request.id, approved=True, by="ada", input={"on": "2025-01-02"})
         assert outcome.ok, outcome.message
         assert (await ended(hub, session)).status == "done"
 
-    async def test_time_is_over(self, tmp_path: Path) -> None:
+    async def test_expired_step_ends_the_run(self, tmp_path: Path) -> None:
         """An expired step ends the run; an expired question of a tool is reported to the model."""
         ran.clear()
         journal = Journal.open(tmp_path / "hub.db")
@@ -326,7 +326,7 @@ class TestAnswers:
 
 
 class TestSecrets:
-    async def test_no_console_sees_them(self, hubs: Callable[[], Hub]) -> None:
+    async def test_step_output_is_masked_in_published_events(self, hubs: Callable[[], Hub]) -> None:
         """A step's output is masked in every published event; the record keeps it for resuming."""
 
         async def login(commit: Commit, ctx: Context) -> Login:
@@ -338,7 +338,7 @@ class TestSecrets:
         hub = hubs()
         seen: list[str] = []
         events = hub.subscribe()
-        flow = made(Commit, Notes, lambda g: g.work(login).work(use))
+        flow = flow_of_nodes(Commit, Notes, lambda g: g.work(login).work(use))
         session = await begin(hub, flow)
         async with asyncio.timeout(10):
             async for event in events:

@@ -250,7 +250,7 @@ async def decide_one(hub: Hub, shaped: Shaped, request: ApprovalState) -> None:
         await hub.decide(request.id, approved=said, by="ada", reason="no")
 
 
-def asked_in_vain(events: Sequence[JournalEvent]) -> list[str]:
+def requests_after_answer(events: Sequence[JournalEvent]) -> list[str]:
     """Return the calls with a request after they had been answered."""
     answered: set[str] = set()
     again: list[str] = []
@@ -280,7 +280,7 @@ interruptions = st.lists(
 class TestNextUp:
     @settings(max_examples=examples(100), deadline=None)
     @given(grown(), st.lists(st.integers(0, 1), min_size=12, max_size=12))
-    def test_the_record_says_what_the_run_does(self, nodes: list[Plain], branches: list[int]) -> None:
+    def test_record_names_the_next_node(self, nodes: list[Plain], branches: list[int]) -> None:
         """P-52: in every state of a run, the record names the node that runs next, or none."""
         try:
             runtime = FlowRuntime(flow_of((nodes, [], [])), M("S")(val=1))
@@ -304,7 +304,7 @@ class TestInterrupted:
     @pytest.mark.slow
     @settings(max_examples=examples(25), deadline=None)
     @given(shapes, interruptions, st.integers(0, 20))
-    async def test_as_if_nothing_had_happened(
+    async def test_interrupted_run_equals_uninterrupted_one(
         self, shaped: Shaped, times: list[tuple[How, int]], lazy: int
     ) -> None:
         """P-56, P-91, P-94: after any stops, kills and journal failures, a run has the steps and the
@@ -328,7 +328,7 @@ class TestInterrupted:
                 # An approved call whose host died during it may have run or not, and is not repeated.
                 assert Counter(marks) <= marked
                 events = list(open_reader(hub.database).events(session))
-                assert asked_in_vain(events) == []
+                assert requests_after_answer(events) == []
                 assert state.approvals == {}
                 await checked(hub, session)
             finally:

@@ -54,7 +54,7 @@ class TestRun:
         assert ran == ["collect", "test"]
         assert '"notes"' in (state.transcript[-1].text or "")
 
-    async def test_the_record_is_of_a_flow(self, hubs: Callable[[], Hub]) -> None:
+    async def test_record_contains_graph_and_position(self, hubs: Callable[[], Hub]) -> None:
         """The record alone contains the graph and the run's position in it."""
         hub = hubs()
         session = await begin(hub, Short, SUBMIT)
@@ -64,7 +64,7 @@ class TestRun:
         state = fold(open_reader(hub.database).events(session))
         assert state.flow.marking == {"Commit": 0, "Draft": 0, "Notes": 1}
 
-    async def test_a_failed_step_can_be_taken_again(self, hubs: Callable[[], Hub]) -> None:
+    async def test_failed_step_can_be_resumed(self, hubs: Callable[[], Hub]) -> None:
         """P-56: a failed run keeps its position and reason, and resumes from there."""
         hub = hubs()
         session = await begin(hub, Short)
@@ -77,7 +77,7 @@ class TestRun:
         assert (await ended(hub, session)).status == "done"
         assert ran == ["collect"]
 
-    async def test_what_models_used_adds_up(self, hubs: Callable[[], Hub]) -> None:
+    async def test_tokens_and_cost_include_failed_steps(self, hubs: Callable[[], Hub]) -> None:
         """The tokens and cost of a run include all model calls, also those of a failed step."""
         hub = hubs()
         usage = Usage(input=100, output=7, cost=0.25)
@@ -88,7 +88,7 @@ class TestRun:
 
 
 class TestTraced:
-    async def test_while_it_happens(self, hubs: Callable[[], Hub]) -> None:
+    async def test_tracer_receives_steps_and_calls_live(self, hubs: Callable[[], Hub]) -> None:
         """Section 12: a tracer of a hosted run receives steps, model calls and tool calls."""
         hub, traced = hubs(), list[Traced]()
         session = await hub.open_flow(
@@ -107,7 +107,7 @@ class TestTraced:
 
 
 class TestDeps:
-    async def test_the_flows_own(self, hubs: Callable[[], Hub]) -> None:
+    async def test_run_uses_dependencies_of_its_flow(self, hubs: Callable[[], Hub]) -> None:
         """P-159: a run without its own context uses the dependencies of its flow."""
 
         async def count(commit: Commit, ctx: Context) -> Notes:
@@ -134,7 +134,7 @@ class TestDeps:
 
 
 class TestGate:
-    async def test_rules_hold(self, hubs: Callable[[], Hub]) -> None:
+    async def test_agent_node_calls_are_judged(self, hubs: Callable[[], Hub]) -> None:
         """Calls of an agent node are judged by the nets, and their results move the nets."""
         hub = hubs()
         replies = C(deploy={}), C(test={}), C(deploy={}), SUBMIT
@@ -162,7 +162,7 @@ class TestGate:
         assert (await ended(hub, session)).status == "done"
         assert ran == ["collect", "deploy prod"]
 
-    async def test_edited(self, hubs: Callable[[], Hub]) -> None:
+    async def test_edited_input_runs(self, hubs: Callable[[], Hub]) -> None:
         """P-82: an edited input runs in place of the model's."""
         hub = hubs()
         session = await begin(hub, Short, C(deploy={"env": "prod"}), SUBMIT, rules=ASK)
@@ -171,7 +171,7 @@ class TestGate:
         await ended(hub, session)
         assert ran == ["collect", "deploy test"]
 
-    async def test_denied(self, hubs: Callable[[], Hub]) -> None:
+    async def test_denial_reason_becomes_the_result(self, hubs: Callable[[], Hub]) -> None:
         """P-82: the reason of a denial becomes the call's result, and the agent continues."""
         hub = hubs()
         session = await begin(hub, Short, C(deploy={}), SUBMIT, rules=ASK)
@@ -182,7 +182,7 @@ class TestGate:
         said = bodies(hub, session, FlowStepped)[-2].output["history"]
         assert "not on Friday" in str(said)
 
-    async def test_shadow_asks_nobody_for_calls(self, hubs: Callable[[], Hub]) -> None:
+    async def test_shadow_mode_requests_no_call_approval(self, hubs: Callable[[], Hub]) -> None:
         """In shadow mode calls run, and the record has what would be asked; suspend nodes still wait."""
         hub = hubs()
         session = await begin(hub, Release, C(deploy={}), SUBMIT, rules=ASK, mode="shadow")
@@ -193,7 +193,7 @@ class TestGate:
 
 
 class TestPeople:
-    async def test_typed_answer(self, hubs: Callable[[], Hub]) -> None:
+    async def test_request_has_schema_of_its_answer(self, hubs: Callable[[], Hub]) -> None:
         """P-81: a suspend node's request is in the queue with the schema of its answer."""
         hub = hubs()
         session = await begin(hub, Release, SUBMIT)
@@ -218,7 +218,7 @@ class TestPeople:
             ({"by": "ada", "severity": "very"}, "severity"),
         ],
     )
-    async def test_an_answer_that_does_not_fit_is_refused(
+    async def test_invalid_answer_is_refused(
         self, hubs: Callable[[], Hub], answer: dict | None, problem: str
     ) -> None:
         """P-81: the refusal names the field, nothing is recorded and the request stays open."""
@@ -246,7 +246,7 @@ class TestPeople:
         await hub.decide(again.id, approved=True, by="ada", input={"by": "ada"})
         assert (await ended(hub, session)).status == "done"
 
-    async def test_a_tool_that_asks(self, hubs: Callable[[], Hub]) -> None:
+    async def test_answer_is_the_tools_result(self, hubs: Callable[[], Hub]) -> None:
         """P-70, P-72: the operator's answer is the tool's result; the tool does not run again."""
         hub = hubs()
         session = await begin(hub, Short, C(consult={"about": "the name?"}), SUBMIT)
@@ -259,7 +259,7 @@ class TestPeople:
         said = '{"approved":true,"by":"ada","answer":"Iris"}'
         assert outputs == [("Draft::consult", said), ("consult", said)]
 
-    async def test_a_tool_that_asks_is_denied(self, hubs: Callable[[], Hub]) -> None:
+    async def test_denial_is_the_tools_result(self, hubs: Callable[[], Hub]) -> None:
         """A denial is passed to the model as the tool's result."""
         hub = hubs()
         session = await begin(hub, Short, C(consult={"about": "?"}), SUBMIT)
@@ -272,7 +272,7 @@ class TestPeople:
 
 
 class TestDeath:
-    async def test_what_was_asked_is_asked_again(self, hubs: Callable[[], Hub]) -> None:
+    async def test_open_request_is_repeated_after_resume(self, hubs: Callable[[], Hub]) -> None:
         """P-94: a resumed run waits for the same approval again, and the call runs once."""
         hub = hubs()
         session = await begin(hub, Short, C(deploy={}), rules=ASK)
@@ -286,7 +286,7 @@ class TestDeath:
         assert (await ended(hub, session)).status == "done"
         assert ran == ["collect", "deploy staging"]
 
-    async def test_a_typed_answer_counts_once_given(self, hubs: Callable[[], Hub]) -> None:
+    async def test_recorded_answer_is_not_requested_again(self, hubs: Callable[[], Hub]) -> None:
         """An answer that was recorded before the host died is not requested again."""
         hub = hubs()
         session = await begin(hub, Release, SUBMIT)
@@ -325,7 +325,7 @@ class TestDeath:
         assert ran == ["collect", "deploy staging"]
         assert "unknown" in str(bodies(hub, session, FlowStepped)[-2].output["history"])
 
-    async def test_amid_a_list(self, hubs: Callable[[], Hub]) -> None:
+    async def test_flow_over_a_list_resumes_at_its_item(self, hubs: Callable[[], Hub]) -> None:
         """Section 12: a flow that works on each item of a list resumes at its current item."""
 
         class Commits(BaseModel):
@@ -369,7 +369,7 @@ class TestDeath:
 
 
 class TestStop:
-    async def test_a_stopped_run_can_go_on(self, hubs: Callable[[], Hub]) -> None:
+    async def test_stopped_run_can_be_resumed(self, hubs: Callable[[], Hub]) -> None:
         """A stopped run's request leaves the queue, and the resumed run makes it again."""
         hub = hubs()
         session = await begin(hub, Short, C(deploy={}), rules=ASK)

@@ -25,7 +25,7 @@ def line(hub: Hub, session: str) -> SessionSummary:
 
 
 class TestStopped:
-    async def test_by_somebody(self, hubs: Callable[[], Hub]) -> None:
+    async def test_run_stopped_by_operator(self, hubs: Callable[[], Hub]) -> None:
         """P-94: a stopped run is shown as stopped and not as failed, live and in the history."""
         hub = hubs()
         session = await begin(hub, Release, SUBMIT)
@@ -36,7 +36,7 @@ class TestStopped:
         assert session_look(state).word == "stopped"
         assert is_stopped(line(hub, session))
 
-    async def test_with_its_host(self, hubs: Callable[[], Hub]) -> None:
+    async def test_run_whose_host_was_closed(self, hubs: Callable[[], Hub]) -> None:
         """P-94: a run whose host was closed is also shown as stopped."""
         hub = hubs()
         session = await begin(hub, Release, SUBMIT)
@@ -45,7 +45,7 @@ class TestStopped:
         assert is_stopped(line(hub, session))
         assert session_look(line(hub, session)).word == "stopped"
 
-    async def test_a_step_that_failed(self, hubs: Callable[[], Hub]) -> None:
+    async def test_failed_step_counts_as_failed(self, hubs: Callable[[], Hub]) -> None:
         """P-56: a run with a failed step counts as failed, and so does an agent's session that died."""
         hub = hubs()
         session = await begin(hub, Short)

@@ -60,7 +60,9 @@ def flow_of(*tools: Tool, known: Sequence[Tool] = ()) -> type[Flow]:
 
 class TestChosenInTheRun:
     @pytest.mark.parametrize("approved", [True, False])
-    async def test_asks_without_any_rule(self, hubs: Callable[[], Hub], approved: bool) -> None:
+    async def test_configured_tool_needs_approval_without_a_rule(
+        self, hubs: Callable[[], Hub], approved: bool
+    ) -> None:
         """P-82: a tool that only `configure` provides does not run before it is approved."""
         hub = hubs()
         session = await begin(hub, flow_of(erasing(True)), C(erase={}), SUBMIT)
@@ -73,7 +75,7 @@ class TestChosenInTheRun:
         assert (KEY in [net.key for net in opened.nets], opened.active) == (True, (KEY,))
         await checked(hub, session)
 
-    async def test_depends_on_the_input(self, hubs: Callable[[], Hub]) -> None:
+    async def test_function_hint_depends_on_the_input(self, hubs: Callable[[], Hub]) -> None:
         """P-82: a hint that is a function asks if it returns true or raises."""
         hub = hubs()
         flow = flow_of(erasing(lambda args: args["files"] > 1))
@@ -85,14 +87,14 @@ class TestChosenInTheRun:
         assert ran == ["erase 1"]
         assert [call.input for call in bodies(hub, session, ApprovalRequested)] == [{}, {"files": 2}]
 
-    async def test_others_run_unasked(self, hubs: Callable[[], Hub]) -> None:
+    async def test_tool_without_hint_needs_no_approval(self, hubs: Callable[[], Hub]) -> None:
         """A tool without a hint needs no approval beside one that has a hint."""
         hub = hubs()
         session = await begin(hub, flow_of(erasing(True), deploy), C(deploy={}), SUBMIT)
         assert (await ended(hub, session)).status == "done"
         assert (ran, bodies(hub, session, ApprovalRequested)) == (["deploy staging"], [])
 
-    async def test_a_rule_suffices(self, hubs: Callable[[], Hub]) -> None:
+    async def test_rule_makes_the_only_request(self, hubs: Callable[[], Hub]) -> None:
         """If a rule already asks for the tool, the only request is the rule's."""
         hub = hubs()
         rules = "require human-approval before erase\n"
@@ -104,7 +106,7 @@ class TestChosenInTheRun:
         assert len(bodies(hub, session, ApprovalRequested)) == 1
 
     @pytest.mark.parametrize("known", [True, False])
-    async def test_a_rule_for_some_calls(self, hubs: Callable[[], Hub], known: bool) -> None:
+    async def test_hint_covers_calls_outside_the_rule(self, hubs: Callable[[], Hub], known: bool) -> None:
         """Calls that the rule does not cover are requested by the hint, and each call only once."""
         hub = hubs()
         erase = erasing(True)
@@ -122,7 +124,7 @@ class TestChosenInTheRun:
         assert (ran, len(bodies(hub, session, ApprovalRequested))) == (["erase 1"], 2)
         await checked(hub, session)
 
-    async def test_another_of_the_same_name(self, hubs: Callable[[], Hub]) -> None:
+    async def test_replacing_tools_hint_applies(self, hubs: Callable[[], Hub]) -> None:
         """If `configure` replaces a known tool of the same name, the new tool's hint applies."""
         hub = hubs()
         flow = flow_of(erasing(True), known=[erasing(lambda args: False)])
@@ -133,7 +135,7 @@ class TestChosenInTheRun:
         await ended(hub, session)
         assert ran == []
 
-    async def test_after_a_restart(self, hubs: Callable[[], Hub]) -> None:
+    async def test_resumed_run_repeats_open_request_only(self, hubs: Callable[[], Hub]) -> None:
         """P-94: a resumed run repeats the open request, and asks nothing for tools without hints."""
         flow = flow_of(erasing(True), deploy)
         hub = hubs()
@@ -156,7 +158,7 @@ class TestChosenInTheRun:
         assert len(bodies(hub, session, ApprovalRequested)) == 4
         await checked(hub, session)
 
-    async def test_a_run_begun_without(self, hubs: Callable[[], Hub]) -> None:
+    async def test_run_begun_without_configure_is_resumed(self, hubs: Callable[[], Hub]) -> None:
         """G-63: a run whose agent has since gained `configure` is resumed with the additional net."""
         hub = hubs()
 
@@ -178,7 +180,7 @@ class TestChosenInTheRun:
         [resumed] = bodies(hub, session, SessionResumed)
         assert (KEY in [net.key for net in resumed.nets], resumed.active) == (True, (KEY,))
 
-    async def test_in_shadow(self, hubs: Callable[[], Hub]) -> None:
+    async def test_shadow_mode_records_would_be_approval(self, hubs: Callable[[], Hub]) -> None:
         """In shadow mode no approval is requested, and the record says that one would have been."""
         hub = hubs()
         session = await begin(hub, flow_of(erasing(True)), C(erase={}), SUBMIT, mode="shadow")
@@ -188,7 +190,7 @@ class TestChosenInTheRun:
 
 
 class TestKnown:
-    async def test_two_tools_of_one_name(self, hubs: Callable[[], Hub]) -> None:
+    async def test_tools_of_one_name_have_their_own_hints(self, hubs: Callable[[], Hub]) -> None:
         """If two agents have tools of the same name, each tool's own hint applies."""
 
         class First(AgentNode[Commit, Notes]):
@@ -208,7 +210,7 @@ class TestKnown:
         assert (await ended(hub, session)).status == "done"
         assert ran == ["erase 1"]
 
-    async def test_a_rule_of_this_name(self, hubs: Callable[[], Hub]) -> None:
+    async def test_reserved_net_name_is_refused(self, hubs: Callable[[], Hub]) -> None:
         """A rule's net with the reserved name of the hints' net is refused."""
         registry = {KEY: compile_rules(ASK).registry["approve-before-deploy"]}
         with pytest.raises(NetError, match=KEY):
