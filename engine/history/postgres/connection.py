@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, LiteralString, cast
 
@@ -49,12 +49,19 @@ _OPTIONS = " ".join(
     for name, value in {**_SETTINGS, "client_encoding": "UTF8"}.items()
 )
 _SINCE_VERSION = {
+    # A commit that did not wait for its standby says so in a warning.
+    "client_min_messages = warning": 0,
     # Compiling a statement can take seconds, for each new connection, and saves milliseconds.
     "jit = off": 110000,
     # Connections that listen, or wait for the next batch, are idle for long.
     "idle_session_timeout = 0": 140000,
 }
 """Settings of every connection that not every version of PostgreSQL has, with the first that does."""
+_ENDS_WITH_CLIENT = "client_connection_check_interval = '2s'", 140000
+"""Setting that ends a statement nobody waits for any more; not every system of a database has it.
+
+Otherwise each attempt of a server would leave a process behind a lock that somebody holds for long.
+"""
 
 NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"
 """The database's time, in UTC milliseconds, by which servers compare times."""
@@ -114,6 +121,13 @@ def _numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
     return _NAMED.sub(lambda found: f"${names.index(found[1]) + 1}", statement).encode(), names
 
 
+_WAITS_FOR_STANDBY = "SyncRepWaitForLSN"
+"""The function of PostgreSQL that reports that it does not wait any longer."""
+_LACKS_STANDBY = (
+    "the wait for a synchronous standby was cancelled in the database, and it is not known whether the "
+    "standby has what was committed"
+)
+
 STANDS_FOR_NUL = "\N{SYMBOL FOR NULL}"
 
 
@@ -130,11 +144,15 @@ def stored_row(values: Iterable[object]) -> tuple[object, ...]:
 class PostgresConnection:
     """A connection that takes statements as `sqlite3.Connection` does, with `?` for values.
 
-    Each statement is a transaction of its own unless one was begun.
+    Each statement is a transaction of its own unless one was begun. One that was committed without the
+    standby for which it waited, since somebody cancelled that, raises `OperationalError`, as if its
+    answer were lost: what is not on the standby is not durable yet.
     """
 
     def __init__(self, connection: Connection[tuple[Any, ...]]) -> None:
         self.raw = connection
+        self._lacks_standby = False
+        connection.add_notice_handler(self._hear)
         self.text_factory: object = str
         self.used = float("-inf")
         """Time at which it was last given back to the pool, by the monotonic clock."""
@@ -144,7 +162,7 @@ class PostgresConnection:
     ) -> Cursor[tuple[Any, ...]]:
         """Run a statement. Raises `psycopg.Error`."""
         assert not isinstance(values, Mapping), "statements for both databases have no names"
-        return self.raw.execute(translated(statement), stored_row(values))
+        return self._replicated(self.raw.execute(translated(statement), stored_row(values)))
 
     def execute_named(self, statement: str, values: Mapping[str, Any]) -> Cursor[tuple[Any, ...]]:
         """Run a statement of PostgreSQL's own with `%(name)s` for values. Raises `psycopg.Error`.
@@ -153,7 +171,17 @@ class PostgresConnection:
         """
         text, names = _numbered(statement)
         cursor: Cursor[tuple[Any, ...]] = driver().RawCursor(self.raw)
-        return cursor.execute(text, [values[name] for name in names])
+        return self._replicated(cursor.execute(text, [values[name] for name in names]))
+
+    def _hear(self, notice: Any) -> None:
+        """Take a message of the database. Its text depends on the database's language."""
+        self._lacks_standby |= notice.source_function == _WAITS_FOR_STANDBY
+
+    def _replicated(self, cursor: Cursor[tuple[Any, ...]]) -> Cursor[tuple[Any, ...]]:
+        lacks_standby, self._lacks_standby = self._lacks_standby, False
+        if lacks_standby:
+            raise driver().OperationalError(_LACKS_STANDBY)
+        return cursor
 
     def number(self, statement: str, values: Sequence[Any] = ()) -> int:
         """The number that a statement gives. Raises `psycopg.Error`."""
@@ -237,9 +265,7 @@ def connect(
             settings = "; ".join(f"SET {name} = '{value}'" for name, value in _SETTINGS.items())
             connection.execute(f"SET search_path = {location.schema}; {settings}".encode())
         if location.pooler != "transaction":
-            version = connection.info.server_version
-            supported = [setting for setting, since in _SINCE_VERSION.items() if version >= since]
-            connection.execute("; ".join(f"SET {setting}" for setting in supported).encode())
+            _set(connection)
         if location.pooler == "transaction" or location not in _looked_into:
             _require_unicode(connection, location)
             _require_schema(connection, location)
@@ -250,6 +276,18 @@ def connect(
         connection.close()
         raise
     return PostgresConnection(connection)
+
+
+def _set(connection: Any) -> None:
+    """Set what the version of the database, and its operating system, have."""
+    version = connection.info.server_version
+    settings = [setting for setting, since in _SINCE_VERSION.items() if version >= since]
+    setting, since = _ENDS_WITH_CLIENT
+    with suppress(driver().DataError):
+        if version >= since:
+            connection.execute("; ".join(f"SET {each}" for each in (*settings, setting)).encode())
+            return
+    connection.execute("; ".join(f"SET {each}" for each in settings).encode())
 
 
 _REFUSED = "unsupported startup parameter"

@@ -63,6 +63,34 @@ class TestSynchronous:
             writing.join(30)
             assert answered.is_set()
 
+    def test_a_wait_that_is_cancelled_acknowledges_nothing(self, pair: Pair) -> None:
+        """An administrator who cancels waiting commits does not make them count without the standby."""
+        pair.set(pair.one, "synchronous_standby_names", "*")
+        wait_for(lambda: rows(pair.one, "SELECT sync_state FROM pg_stat_replication") == [("sync",)])
+        with Journal.open(pair.location) as journal:
+            journal.write("s", opening())
+            pair.standby.stop(signal.SIGQUIT)
+            wait_for(lambda: pair.attached() == 0)
+            answered = threading.Event()
+            writing = threading.Thread(
+                target=lambda: (journal.write("s", HELLO), answered.set()), daemon=True
+            )
+            writing.start()
+            cancel = (
+                "SELECT pg_cancel_backend(pid) FROM pg_stat_activity "
+                "WHERE wait_event = 'SyncRep' AND application_name = 'interlock journal'"
+            )
+            for _ in range(2):
+                wait_for(lambda: bool(rows(pair.one, cancel)))
+            waiting = cancel.replace("pg_cancel_backend(pid)", "1")
+            wait_for(lambda: bool(rows(pair.one, waiting)))
+            assert not answered.is_set()
+            pair.standby.start()
+            writing.join(30)
+            assert answered.is_set()
+            there = rows(pair.other, "SELECT seq FROM event ORDER BY seq")
+            assert there == [(1,), (2,)]
+
 
 @pytest.mark.slow
 class TestAsynchronous:
