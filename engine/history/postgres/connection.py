@@ -405,7 +405,7 @@ _REMEDIES = {
     ),
     "25P03": "Give the role more time: ALTER ROLE … SET idle_in_transaction_session_timeout = 0.",
     "53100": "Its disk is full: make room there.",
-    "53300": "Raise max_connections, or the role's CONNECTION LIMIT: eight for each server.",
+    "53300": "Raise max_connections, or the role's CONNECTION LIMIT: ten for each server.",
     "55P03": "Give the role more time: ALTER ROLE … SET lock_timeout = 0, or try again.",
     "57014": "Give the role more time: ALTER ROLE … SET statement_timeout = 0.",
 }
