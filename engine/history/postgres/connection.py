@@ -13,6 +13,7 @@ from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.location import PostgresLocation
 from ..errors import JournalError, error_text
+from .servers.silence import silence_check
 from .statement_limits import bounded, bounded_by, watchful
 from .timelines import newest
 
@@ -233,7 +234,8 @@ def connect(
     database that is stopped, not gone, keeps its sockets open. The connection has to be closed then. A
     function as `patience` returns the error of a statement that has waited for so many seconds. With
     `gives_up` one takes as long as the database executes it, unless this process's lease says that
-    nothing answers. An old primary, from which a standby took over, counts as a database that is away.
+    nothing answers. An old primary, from which a standby took over, counts as a database that is away; so
+    does a standby in a process that has a lease in the database, whose reads must not lag behind.
     Raises `JournalError` where the library for PostgreSQL is not installed, where another schema is
     looked into, for a pooler that the location does not name, and for a database of another encoding.
 
@@ -261,6 +263,8 @@ def connect(
             raise _unnamed_pooler(location) from error
         raise
     try:
+        if silence_check(location) is not None and connection.info.parameter_status(_STANDBY) == "on":
+            raise psycopg.OperationalError(_LAGS.format(connection.info))
         if location.pooler == "session":
             settings = "; ".join(f"SET {name} = '{value}'" for name, value in _SETTINGS.items())
             connection.execute(f"SET search_path = {location.schema}; {settings}".encode())
@@ -276,6 +280,14 @@ def connect(
         connection.close()
         raise
     return PostgresConnection(connection)
+
+
+_STANDBY = "in_hot_standby"
+"""The status by which PostgreSQL 14 and later tell whether they take writes."""
+_LAGS = (
+    "{0.host}:{0.port} is a standby, which may lack what was recorded last: a server reads only from the "
+    "database that it writes"
+)
 
 
 def _set(connection: Any) -> None:

@@ -16,6 +16,7 @@ from interlock.engine.history.model.events import MessageAdded
 from interlock.engine.history.postgres import timelines
 from interlock.engine.history.postgres.durability import durability
 from interlock.engine.history.postgres.pool import close_idle
+from interlock.engine.history.postgres.servers.silence import forget_silence, watch_silence
 
 from ....support.standby import Pair, replicated
 from ..support.recording import opening
@@ -153,3 +154,24 @@ class TestOldPrimary:
         with Journal.open(pair.location) as journal:
             journal.write("t", opening())
         assert rows(pair.other, there) == [(2,)]
+
+
+@pytest.mark.slow
+class TestReads:
+    def test_of_a_server_go_to_no_standby(self, pair: Pair) -> None:
+        """A server whose URL leads to a standby, as a load balancer's may, does not read what lags."""
+        with Journal.open(pair.one) as journal:
+            journal.write("s", opening())
+            wait_for(pair.caught_up)
+            pair.cut_off()
+            journal.write("s", HELLO)
+        reader = open_reader(pair.other)
+        assert len(list(reader.events("s"))) == 1
+        close_idle(pair.other)
+        watch_silence(pair.other, never := lambda: False)
+        try:
+            with pytest.raises(JournalError, match=f"127.0.0.1:{pair.standby.port} is a standby"):
+                list(reader.events("s"))
+        finally:
+            forget_silence(pair.other, never)
+        assert len(list(reader.events("s"))) == 1
