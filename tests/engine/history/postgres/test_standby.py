@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from interlock.engine.history.audit.verify import verify_journal
+from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError, SessionDiverged
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
@@ -18,6 +19,8 @@ from interlock.engine.history.postgres.durability import durability
 from interlock.engine.history.postgres.pool import close_idle
 from interlock.engine.history.postgres.servers.silence import forget_silence, watch_silence
 
+from ....support.ports import free_port
+from ....support.postgres import own_server
 from ....support.standby import Pair, replicated
 from ..support.recording import opening
 from .support.servers import rows, wait_for, writer
@@ -154,6 +157,27 @@ class TestOldPrimary:
         with Journal.open(pair.location) as journal:
             journal.write("t", opening())
         assert rows(pair.other, there) == [(2,)]
+
+
+@pytest.mark.slow
+class TestSeveralDatabases:
+    def test_of_one_url_are_not_used_in_turn(self, caplog: pytest.LogCaptureFixture) -> None:
+        """A host that is a database of its own is named at the start and never used."""
+        with own_server(port=free_port()) as first, own_server(port=free_port()) as second:
+            location = PostgresLocation.of(
+                f"postgresql://interlock@127.0.0.1:{first.port},127.0.0.1:{second.port}/postgres"
+            )
+            with Journal.open(location) as journal:
+                foreign = f"127.0.0.1:{second.port} is another database"
+                assert foreign in caplog.text
+                journal.write("s", opening())
+                with Journal.open(PostgresLocation(second.url, location.schema)):
+                    first.stop(signal.SIGQUIT)
+                    close_idle(location)
+                    with pytest.raises(JournalError, match=foreign):
+                        list(open_reader(location).events("s"))
+                    first.start()
+                    assert journal.write("s", HELLO)[0].seq == 2
 
 
 @pytest.mark.slow
