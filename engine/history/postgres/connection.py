@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, LiteralString, cast
 
@@ -13,6 +13,7 @@ from ...core.sanitize import visible
 from ..database import compiled as sql
 from ..database.location import PostgresLocation
 from ..errors import JournalError, error_text
+from .servers.silence import silence_check
 from .statement_limits import bounded, bounded_by, watchful
 from .timelines import newest
 
@@ -49,12 +50,19 @@ _OPTIONS = " ".join(
     for name, value in {**_SETTINGS, "client_encoding": "UTF8"}.items()
 )
 _SINCE_VERSION = {
+    # A commit that did not wait for its standby says so in a warning.
+    "client_min_messages = warning": 0,
     # Compiling a statement can take seconds, for each new connection, and saves milliseconds.
     "jit = off": 110000,
     # Connections that listen, or wait for the next batch, are idle for long.
     "idle_session_timeout = 0": 140000,
 }
 """Settings of every connection that not every version of PostgreSQL has, with the first that does."""
+_ENDS_WITH_CLIENT = "client_connection_check_interval = '2s'", 140000
+"""Setting that ends a statement nobody waits for any more; not every system of a database has it.
+
+Otherwise each attempt of a server would leave a process behind a lock that somebody holds for long.
+"""
 
 NOW = "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)"
 """The database's time, in UTC milliseconds, by which servers compare times."""
@@ -114,6 +122,13 @@ def _numbered(statement: str) -> tuple[bytes, tuple[str, ...]]:
     return _NAMED.sub(lambda found: f"${names.index(found[1]) + 1}", statement).encode(), names
 
 
+_WAITS_FOR_STANDBY = "SyncRepWaitForLSN"
+"""The function of PostgreSQL that reports that it does not wait any longer."""
+_LACKS_STANDBY = (
+    "the wait for a synchronous standby was cancelled in the database, and it is not known whether the "
+    "standby has what was committed"
+)
+
 STANDS_FOR_NUL = "\N{SYMBOL FOR NULL}"
 
 
@@ -130,11 +145,15 @@ def stored_row(values: Iterable[object]) -> tuple[object, ...]:
 class PostgresConnection:
     """A connection that takes statements as `sqlite3.Connection` does, with `?` for values.
 
-    Each statement is a transaction of its own unless one was begun.
+    Each statement is a transaction of its own unless one was begun. One that was committed without the
+    standby for which it waited, since somebody cancelled that, raises `OperationalError`, as if its
+    answer were lost: what is not on the standby is not durable yet.
     """
 
     def __init__(self, connection: Connection[tuple[Any, ...]]) -> None:
         self.raw = connection
+        self._lacks_standby = False
+        connection.add_notice_handler(self._hear)
         self.text_factory: object = str
         self.used = float("-inf")
         """Time at which it was last given back to the pool, by the monotonic clock."""
@@ -144,7 +163,7 @@ class PostgresConnection:
     ) -> Cursor[tuple[Any, ...]]:
         """Run a statement. Raises `psycopg.Error`."""
         assert not isinstance(values, Mapping), "statements for both databases have no names"
-        return self.raw.execute(translated(statement), stored_row(values))
+        return self._replicated(self.raw.execute(translated(statement), stored_row(values)))
 
     def execute_named(self, statement: str, values: Mapping[str, Any]) -> Cursor[tuple[Any, ...]]:
         """Run a statement of PostgreSQL's own with `%(name)s` for values. Raises `psycopg.Error`.
@@ -153,7 +172,17 @@ class PostgresConnection:
         """
         text, names = _numbered(statement)
         cursor: Cursor[tuple[Any, ...]] = driver().RawCursor(self.raw)
-        return cursor.execute(text, [values[name] for name in names])
+        return self._replicated(cursor.execute(text, [values[name] for name in names]))
+
+    def _hear(self, notice: Any) -> None:
+        """Take a message of the database. Its text depends on the database's language."""
+        self._lacks_standby |= notice.source_function == _WAITS_FOR_STANDBY
+
+    def _replicated(self, cursor: Cursor[tuple[Any, ...]]) -> Cursor[tuple[Any, ...]]:
+        lacks_standby, self._lacks_standby = self._lacks_standby, False
+        if lacks_standby:
+            raise driver().OperationalError(_LACKS_STANDBY)
+        return cursor
 
     def number(self, statement: str, values: Sequence[Any] = ()) -> int:
         """The number that a statement gives. Raises `psycopg.Error`."""
@@ -205,7 +234,8 @@ def connect(
     database that is stopped, not gone, keeps its sockets open. The connection has to be closed then. A
     function as `patience` returns the error of a statement that has waited for so many seconds. With
     `gives_up` one takes as long as the database executes it, unless this process's lease says that
-    nothing answers. An old primary, from which a standby took over, counts as a database that is away.
+    nothing answers. An old primary, from which a standby took over, counts as a database that is away; so
+    does a standby in a process that has a lease in the database, whose reads must not lag behind.
     Raises `JournalError` where the library for PostgreSQL is not installed, where another schema is
     looked into, for a pooler that the location does not name, and for a database of another encoding.
 
@@ -233,13 +263,13 @@ def connect(
             raise _unnamed_pooler(location) from error
         raise
     try:
+        if silence_check(location) is not None and connection.info.parameter_status(_STANDBY) == "on":
+            raise psycopg.OperationalError(_LAGS.format(connection.info))
         if location.pooler == "session":
             settings = "; ".join(f"SET {name} = '{value}'" for name, value in _SETTINGS.items())
             connection.execute(f"SET search_path = {location.schema}; {settings}".encode())
         if location.pooler != "transaction":
-            version = connection.info.server_version
-            supported = [setting for setting, since in _SINCE_VERSION.items() if version >= since]
-            connection.execute("; ".join(f"SET {setting}" for setting in supported).encode())
+            _set(connection)
         if location.pooler == "transaction" or location not in _looked_into:
             _require_unicode(connection, location)
             _require_schema(connection, location)
@@ -250,6 +280,26 @@ def connect(
         connection.close()
         raise
     return PostgresConnection(connection)
+
+
+_STANDBY = "in_hot_standby"
+"""The status by which PostgreSQL 14 and later tell whether they take writes."""
+_LAGS = (
+    "{0.host}:{0.port} is a standby, which may lack what was recorded last: a server reads only from the "
+    "database that it writes"
+)
+
+
+def _set(connection: Any) -> None:
+    """Set what the version of the database, and its operating system, have."""
+    version = connection.info.server_version
+    settings = [setting for setting, since in _SINCE_VERSION.items() if version >= since]
+    setting, since = _ENDS_WITH_CLIENT
+    with suppress(driver().DataError):
+        if version >= since:
+            connection.execute("; ".join(f"SET {each}" for each in (*settings, setting)).encode())
+            return
+    connection.execute("; ".join(f"SET {each}" for each in settings).encode())
 
 
 _REFUSED = "unsupported startup parameter"
@@ -367,7 +417,7 @@ _REMEDIES = {
     ),
     "25P03": "Give the role more time: ALTER ROLE … SET idle_in_transaction_session_timeout = 0.",
     "53100": "Its disk is full: make room there.",
-    "53300": "Raise max_connections, or the role's CONNECTION LIMIT: eight for each server.",
+    "53300": "Raise max_connections, or the role's CONNECTION LIMIT: ten for each server.",
     "55P03": "Give the role more time: ALTER ROLE … SET lock_timeout = 0, or try again.",
     "57014": "Give the role more time: ALTER ROLE … SET statement_timeout = 0.",
 }

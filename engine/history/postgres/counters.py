@@ -28,6 +28,8 @@ from .servers.lease import ServerLease
 
 T = TypeVar("T")
 
+PATIENCE = 10.0
+"""Time limit in seconds of a statement on counters: somebody may hold one of their rows for long."""
 KEPT_MS = 24 * 3600 * 1000
 """Time for which an unused counter, and a use that no limit counts any more, are kept.
 
@@ -108,7 +110,7 @@ class UseCounters:
         until = time.monotonic() + RECONNECT_SECONDS
         while True:
             try:
-                with reading(self._location) as connection:
+                with reading(self._location, limit=PATIENCE) as connection:
                     return question(connection)
             except JournalError as error:
                 if self._is_closing or time.monotonic() > until or not is_away(error.__cause__):
@@ -177,7 +179,7 @@ class UseCounters:
         if self._standing.get(key) == reserved.id:
             del self._standing[key]
         try:
-            with reading(self._location) as connection:
+            with reading(self._location, limit=PATIENCE) as connection:
                 connection.execute(_RELEASE, (reserved.id,))
         except JournalError as error:
             raise CountersError(str(error)) from error

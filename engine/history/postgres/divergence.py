@@ -26,7 +26,11 @@ log = logging.getLogger(__name__)
 ENDED_SECONDS = 600.0
 """Seconds for which the last event of an ended session is remembered: longer than any standby lags."""
 
-_DATABASE = "SELECT CAST(extract(epoch FROM pg_postmaster_start_time()) AS text)"
+# Tables that are restored from a dump are stored in other files, as they are after VACUUM FULL.
+_DATABASE = """
+SELECT concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()),
+    pg_relation_filenode('event'), pg_relation_filenode('owner'))
+"""
 _KNOWN = "unnest(CAST(? AS text[]), CAST(? AS bigint[]), CAST(? AS bytea[])) AS known(session, seq, hash)"
 _ABSENT = f"""
 SELECT known.session, known.seq, known.hash,
@@ -176,16 +180,34 @@ class SessionEnds:
             if self._database(connection) != self._compared:
                 self._compare(connection)
 
+    def doubt(self) -> None:
+        """Let the next `settle` compare, also with the database that was compared last."""
+        self._compared = None
+
+    def check(self, connection: PostgresConnection, session: str) -> None:
+        """Compare one session, of which the database has another end than this server expected.
+
+        If it has lost an event, compare all sessions. Raises `psycopg.Error`.
+        """
+        with self._comparing:
+            last_events = self._last_events()
+            known = {session: last_events[session]} if session in last_events else {}
+            if self._absent(connection, known):
+                self._compare(connection)
+
     def _compare(self, connection: PostgresConnection) -> None:
         self._compared = None
+        self._take(connection, self._absent(connection, self._last_events()))
+        self._compared = self._database(connection)
+
+    def _last_events(self) -> dict[str, tuple[int, bytes | None]]:
         last_events: dict[str, tuple[int, bytes | None]] = {
             session: (seq, None) for session, seq in dict(self._followed).items()
         }
         for session, (seq, head) in dict(self._written).items():
             if seq >= last_events.get(session, (0, None))[0]:
                 last_events[session] = seq, head
-        self._take(connection, self._absent(connection, last_events))
-        self._compared = self._database(connection)
+        return last_events
 
     def _take(self, connection: PostgresConnection, lost: list[Divergence]) -> None:
         """Refuse further events of the sessions, and record their losses, also if accepted before."""
@@ -215,7 +237,7 @@ class SessionEnds:
         ]
 
     def _database(self, connection: PostgresConnection) -> str:
-        """Return the database's start time, which tells a promoted standby from its primary."""
+        """Identify a database: a promoted standby, or a restored copy of the tables, is another one."""
         [(started,)] = connection.execute(_DATABASE).fetchall()
         return str(started)
 

@@ -13,7 +13,7 @@ from ..errors import JournalError
 from ..journal.schema import CURRENT
 from .connection import PostgresConnection, connect, driver, unreachable
 from .schema import enter, inspect, prepare
-from .servers.lease import LEASE_SECONDS, ServerLease
+from .servers.lease import DURABLE, LEASE_SECONDS, ServerLease
 
 IMPORT_LANE = 0
 """The lane of what no server recorded: it grows by one import at a time."""
@@ -61,6 +61,7 @@ def changing_database(
         try:
             _end_silent(connection, location)
             connection.execute("BEGIN READ WRITE")
+            connection.execute(f"SELECT {DURABLE}")
             enter(connection, location, CURRENT)  # no upgrade comes between
             yield connection
             connection.execute("COMMIT")

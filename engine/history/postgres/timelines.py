@@ -2,7 +2,8 @@
 
 A standby that is promoted begins a new timeline. The old primary does not know of it and accepts writes
 again as soon as it is started, and libpq chooses the first host that accepts writes. A server refuses a
-primary if it has seen a newer timeline of the same database before, or finds one at another host.
+primary if it has seen a newer timeline of the same database before, or finds one at another host. Of
+several hosts it also refuses those that are no standbys of the first one, but databases of their own.
 """
 
 from __future__ import annotations
@@ -26,6 +27,8 @@ FROM pg_control_system(), pg_control_checkpoint()
 """Reads the current timeline. A primary's control file only has the timeline of its last checkpoint."""
 _newest: dict[int, int] = {}
 """Newest timeline seen so far, by database system."""
+_systems: dict[str, int] = {}
+"""The database system that was seen first, by URL of several hosts."""
 _looked: set[str] = set()
 """URLs of which all hosts were checked."""
 _said: set[str] = set()
@@ -47,23 +50,27 @@ def newest(url: str, connect: Callable[[str], Connection[Any]]) -> Connection[An
     for order in orders:
         connection = connect(order)
         try:
-            problem = _old(connection)
+            problem = _problem(connection, url)
         except BaseException:
             connection.close()
             raise
         if problem is None:
             return connection
         connection.close()
-        if problem not in _said:
-            _said.add(problem)
-            log.error("%s", problem)
+        _say(problem)
         if order is orders[-1]:
             raise psycopg.OperationalError(problem)
     raise AssertionError("there is one order at least")
 
 
-def _old(connection: Connection[Any]) -> str | None:
-    """Reason for which a database must not be used; `None` if its timeline is the newest known."""
+def _say(problem: str) -> None:
+    if problem not in _said:
+        _said.add(problem)
+        log.error("%s", problem)
+
+
+def _problem(connection: Connection[Any], url: str) -> str | None:
+    """Reason for which a host of a URL must not be used; `None` if its timeline is the newest known."""
     import psycopg
 
     try:
@@ -74,20 +81,26 @@ def _old(connection: Connection[Any]) -> str | None:
         return None
     assert row is not None
     system, is_standby, timeline = row
+    host = f"{connection.info.host}:{connection.info.port}"
     with _lock:
+        if _hosts(url) and _systems.setdefault(url, system) != system:
+            return (
+                f"{host} is another database than a host of the same URL that was used before, and no "
+                "standby of it. Name only a database and its standbys; if this one is to take its place, "
+                "restart all servers"
+            )
         newest_known = _newest.get(system, 0)
         _newest[system] = max(newest_known, timeline)
     if is_standby or timeline >= newest_known:
         return None
     return (
-        f"{connection.info.host}:{connection.info.port} is an old primary, of timeline {timeline}: a "
-        f"standby took over from it, with timeline {newest_known}. Stop it, or make it a standby of "
-        "that one"
+        f"{host} is an old primary, of timeline {timeline}: a standby took over from it, with timeline "
+        f"{newest_known}. Stop it, or make it a standby of that one"
     )
 
 
 def _look_at_all(url: str, connect: Callable[[str], Connection[Any]]) -> None:
-    """Record the timelines of all hosts that answer, standbys included."""
+    """Record the timelines of all hosts that answer, standbys included, and log foreign databases."""
     import psycopg
     from psycopg.conninfo import make_conninfo
 
@@ -95,7 +108,9 @@ def _look_at_all(url: str, connect: Callable[[str], Connection[Any]]) -> None:
         with suppress(psycopg.OperationalError):
             connection = connect(make_conninfo(url, host=host, port=port, target_session_attrs="any"))
             with connection:
-                _old(connection)
+                problem = _problem(connection, url)
+                if problem is not None:
+                    _say(problem)
 
 
 def _orders(url: str) -> Iterator[str]:

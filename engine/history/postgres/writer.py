@@ -198,8 +198,10 @@ class PostgresWriter(BatchWriter):
             except SessionRefused as error:
                 # The events before were counted in: what is known of their sessions is read again.
                 self._rows.sessions.clear()
+                self._ends.check(connection, error.session)
                 first = next(each.event.seq for each in mine if each.event.session == error.session)
-                refused[error.session] = Refusal(error, first)
+                divergence = self._ends.open.get(error.session)
+                refused[error.session] = Refusal(divergence.error() if divergence else error, first)
 
     def _append(self, rows: BatchRows, refused: dict[str, Refusal], until: float) -> None:
         psycopg = driver()
@@ -230,6 +232,7 @@ class PostgresWriter(BatchWriter):
                 written_sessions = self._kept(connection, moves)
                 break
             except _Stale as error:
+                self._drop()  # it may have been restored from a copy: the next connection compares
                 raise psycopg.OperationalError(str(error)) from None
             except psycopg.Error as error:
                 self._recover(error, until)
@@ -248,8 +251,8 @@ class PostgresWriter(BatchWriter):
                     self._ends.accept(move.session)
             else:
                 self.fenced += 1
-                self._forget(move.session)
                 refused[move.session] = Refusal(self._not_ours(move.session), move.seq + 1)
+                self._forget(move.session)
 
     def _last_number(self, connection: PostgresConnection) -> int:
         if self._last is None:
@@ -331,8 +334,10 @@ class PostgresWriter(BatchWriter):
 
     def _not_ours(self, session: str) -> SessionRefused:
         with suppress(driver().Error, JournalError):
-            divergence = divergence_of(self._open(), session)
-            return elsewhere(self._open(), session) if divergence is None else divergence.error()
+            connection = self._open()
+            self._ends.check(connection, session)
+            divergence = divergence_of(connection, session)
+            return elsewhere(connection, session) if divergence is None else divergence.error()
         return taken_over(session)
 
     def _forget(self, session: str) -> None:
@@ -504,8 +509,11 @@ class PostgresWriter(BatchWriter):
 
     def settle(self) -> None:
         until = time.monotonic() + CLOSE_SECONDS
+        if self._lease.ended:  # also by a database that was restored from a copy without this server
+            self._ends.doubt()
         while self._ends.known:
-            if (silence := self._lease.silence) is not None:  # an attempt to connect would take seconds
+            silence = None if self._lease.ended else self._lease.silence
+            if silence is not None:  # an attempt to connect would take seconds
                 self._lease.leave_silently()
                 raise unreachable(self._location, driver().OperationalError(silence.reason))
             try:

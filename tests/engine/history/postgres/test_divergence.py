@@ -154,6 +154,74 @@ class TestNoted:
         with pytest.raises(SessionDiverged, match=r"event 2 of it was acknowledged.*another one there"):
             other.write("s", HELLO)
 
+    def test_by_a_server_that_ended_long_after_its_last_renewal(
+        self, postgresql: PostgresLocation
+    ) -> None:
+        """A copy without the server's row ends it; it notes the loss, however old its lease is."""
+        journal = Journal.open(postgresql)
+        journal.write("s", opening(), HELLO)
+        lose(postgresql, "s", 0)
+        rows(postgresql, "DELETE FROM server")
+        wait_for(lambda: lease(journal).ended)
+        lease(journal)._valid_until -= lease(journal).seconds
+        journal.close()
+        assert rows(postgresql, OPEN) == [("s", 2, 0)]
+
+    def test_if_a_copy_of_the_tables_is_restored_beside_the_server(
+        self, postgresql: PostgresLocation, journal: Journal, other: Journal
+    ) -> None:
+        """A restored copy is compared although the connections to the database stay open."""
+        for each in ("s", "t", "idle"):
+            journal.write(each, opening())
+        other.write("u", opening())
+        [(lane, last)] = rows(
+            postgresql, "SELECT lane, last FROM lane WHERE lane = ?", (lease(journal).lane,)
+        )
+        journal.write("s", HELLO)
+        journal.write("idle", HELLO)
+        other.write("u", HELLO)
+        for each in ("s", "idle", "u"):
+            lose(postgresql, each, 1)
+        rows(postgresql, "UPDATE lane SET last = ? WHERE lane = ?", (last, lane))
+        with pytest.raises(JournalError, match="not what the database has"):
+            journal.write("t", HELLO)
+        journal.write("t", HELLO)
+        assert rows(postgresql, OPEN) == [("idle", 2, 1), ("s", 2, 1)]
+        for _ in range(2):
+            with pytest.raises(SessionDiverged):
+                journal.write("s", HELLO)
+        with pytest.raises(SessionDiverged):  # the number of its lane is still right
+            other.write("u", HELLO)
+        assert rows(postgresql, OPEN) == [("idle", 2, 1), ("s", 2, 1), ("u", 2, 1)]
+
+    @pytest.mark.slow
+    def test_if_a_session_is_set_back_that_the_server_does_not_remember(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
+        """The loss is noted as well if the state of the session is read from the database again."""
+        journal.write("s", opening(), HELLO)
+        lose(postgresql, "s", 1)
+        writer(journal)._rows.sessions.clear()  # as after any failed batch
+        with pytest.raises(SessionDiverged):
+            journal.write("s", HELLO)
+        assert rows(postgresql, OPEN) == [("s", 2, 1)]
+
+    def test_if_other_tables_take_their_place(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
+        """A search for orphans compares with tables that were restored, as it does after a restart."""
+        journal.write("s", opening(), HELLO)
+        journal.orphans(9)
+        lose(postgresql, "s", 1)
+        journal.orphans(9)
+        assert rows(postgresql, OPEN) == []
+        rows(postgresql, "CREATE TABLE restored (LIKE event INCLUDING ALL)")
+        rows(postgresql, "INSERT INTO restored SELECT * FROM event")
+        rows(postgresql, "DROP TABLE event")
+        rows(postgresql, "ALTER TABLE restored RENAME TO event")
+        journal.orphans(9)
+        assert rows(postgresql, OPEN) == [("s", 2, 1)]
+
     def test_by_another_server_that_followed_the_session(
         self, postgresql: PostgresLocation, other: Journal
     ) -> None:

@@ -16,6 +16,7 @@ from interlock.engine.history.model.events import MessageAdded
 from interlock.engine.history.postgres.append import APPEND
 from interlock.engine.history.postgres.connection import PostgresConnection, connect
 from interlock.engine.history.postgres.durability import durability
+from interlock.engine.history.postgres.maintenance import changing_database
 
 from ....support.postgres import own_server
 from ..support.recording import opening
@@ -59,6 +60,14 @@ class TestCommits:
             assert connection.execute("SHOW synchronous_commit").fetchall() == [("off",)]
             line_log(postgresql, "freeze").append("frozen")
             assert connection.execute("SELECT how FROM committed").fetchall() == [("on",)]
+
+    def test_a_change_of_the_whole_journal_is_durable_too(self, postgresql: PostgresLocation) -> None:
+        """What was imported or copied is on disk when the command ends: its source may be deleted."""
+        setting = "SHOW synchronous_commit"
+        with changing_database(postgresql, create=True) as connection:
+            assert connection.execute(setting).fetchall() == [("on",)]
+        with closing(connect(postgresql)) as other:
+            assert other.execute(setting).fetchall() == [("off",)]
 
     @pytest.mark.slow
     def test_look_for_a_lost_batch_is_durable(self, postgresql: PostgresLocation) -> None:

@@ -14,10 +14,13 @@ from typing import Any
 import psycopg
 import pytest
 
+from interlock.engine.core.shared_limit import Reservation
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded
+from interlock.engine.history.postgres import connection as connecting
+from interlock.engine.history.postgres import counters as counting
 from interlock.engine.history.postgres import writer as writing
 from interlock.engine.history.postgres.append import APPEND
 from interlock.engine.history.postgres.connection import PostgresConnection
@@ -247,3 +250,51 @@ def _children(process: int) -> list[int]:
 def _signal(process: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError):
         os.kill(process, number)
+
+
+class TestLongLock:
+    def test_holds_nobody_who_stopped_waiting(
+        self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A process of the database ends with its client, also if it waits for a lock."""
+        monkeypatch.setattr(
+            connecting, "_ENDS_WITH_CLIENT", ("client_connection_check_interval = '20ms'", 140000)
+        )
+        holder = Step(postgresql)
+        holder.run("LOCK TABLE event IN ACCESS EXCLUSIVE MODE")
+        asking = connecting.connect(postgresql, name="a question", patience=0.3)
+        with pytest.raises(psycopg.OperationalError, match="no answer within"):
+            asking.execute("SELECT count(*) FROM event")
+        asking.close()
+        there = "SELECT 1 FROM pg_stat_activity WHERE application_name = 'a question'"
+        wait_for(lambda: rows(postgresql, there) == [])
+        holder.close()
+
+    def test_on_a_system_that_does_not_notice(
+        self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """If the database's system cannot check its clients, connections have all other settings."""
+        monkeypatch.setattr(
+            connecting, "_ENDS_WITH_CLIENT", ("client_connection_check_interval = 'never'", 140000)
+        )
+        with connecting.connect(postgresql).raw as raw:
+            assert raw.execute("SHOW idle_session_timeout").fetchone() == ("0",)
+
+    def test_of_a_counter_fails_its_calls(
+        self, postgresql: PostgresLocation, journal: Journal, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A row that stays locked does not hold up calls with shared limits for as long."""
+        monkeypatch.setattr(counting, "PATIENCE", 0.2)
+        monkeypatch.setattr(counting, "RECONNECT_SECONDS", 0.3)
+        counters = journal.counters
+        assert counters is not None
+        versions = counters.read(["mail"]).versions
+        holder = Step(postgresql)
+        holder.run("UPDATE counter SET at = at")
+        first = Reservation("r1", "s", "c1", {"limit": "mail"}, 1.0, 2.0)
+        with pytest.raises(counting.CountersError, match="no answer within"):
+            counters.reserve([first], versions)
+        holder.close()
+        counters.release(first)
+        second = first._replace(id="r2", call_id="c2")
+        wait_for(lambda: counters.reserve([second], counters.read(["mail"]).versions))

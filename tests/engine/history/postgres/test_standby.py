@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from interlock.engine.history.audit.verify import verify_journal
+from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import JournalError, SessionDiverged
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
@@ -16,7 +17,10 @@ from interlock.engine.history.model.events import MessageAdded
 from interlock.engine.history.postgres import timelines
 from interlock.engine.history.postgres.durability import durability
 from interlock.engine.history.postgres.pool import close_idle
+from interlock.engine.history.postgres.servers.silence import forget_silence, watch_silence
 
+from ....support.ports import free_port
+from ....support.postgres import own_server
 from ....support.standby import Pair, replicated
 from ..support.recording import opening
 from .support.servers import rows, wait_for, writer
@@ -62,6 +66,34 @@ class TestSynchronous:
             pair.standby.start()
             writing.join(30)
             assert answered.is_set()
+
+    def test_a_wait_that_is_cancelled_acknowledges_nothing(self, pair: Pair) -> None:
+        """An administrator who cancels waiting commits does not make them count without the standby."""
+        pair.set(pair.one, "synchronous_standby_names", "*")
+        wait_for(lambda: rows(pair.one, "SELECT sync_state FROM pg_stat_replication") == [("sync",)])
+        with Journal.open(pair.location) as journal:
+            journal.write("s", opening())
+            pair.standby.stop(signal.SIGQUIT)
+            wait_for(lambda: pair.attached() == 0)
+            answered = threading.Event()
+            writing = threading.Thread(
+                target=lambda: (journal.write("s", HELLO), answered.set()), daemon=True
+            )
+            writing.start()
+            cancel = (
+                "SELECT pg_cancel_backend(pid) FROM pg_stat_activity "
+                "WHERE wait_event = 'SyncRep' AND application_name = 'interlock journal'"
+            )
+            for _ in range(2):
+                wait_for(lambda: bool(rows(pair.one, cancel)))
+            waiting = cancel.replace("pg_cancel_backend(pid)", "1")
+            wait_for(lambda: bool(rows(pair.one, waiting)))
+            assert not answered.is_set()
+            pair.standby.start()
+            writing.join(30)
+            assert answered.is_set()
+            there = rows(pair.other, "SELECT seq FROM event ORDER BY seq")
+            assert there == [(1,), (2,)]
 
 
 @pytest.mark.slow
@@ -127,3 +159,45 @@ class TestOldPrimary:
         with Journal.open(pair.location) as journal:
             journal.write("t", opening())
         assert rows(pair.other, there) == [(2,)]
+
+
+@pytest.mark.slow
+class TestSeveralDatabases:
+    def test_of_one_url_are_not_used_in_turn(self, caplog: pytest.LogCaptureFixture) -> None:
+        """A host that is a database of its own is named at the start and never used."""
+        with own_server(port=free_port()) as first, own_server(port=free_port()) as second:
+            location = PostgresLocation.of(
+                f"postgresql://interlock@127.0.0.1:{first.port},127.0.0.1:{second.port}/postgres"
+            )
+            with Journal.open(location) as journal:
+                foreign = f"127.0.0.1:{second.port} is another database"
+                assert foreign in caplog.text
+                journal.write("s", opening())
+                with Journal.open(PostgresLocation(second.url, location.schema)):
+                    first.stop(signal.SIGQUIT)
+                    close_idle(location)
+                    with pytest.raises(JournalError, match=foreign):
+                        list(open_reader(location).events("s"))
+                    first.start()
+                    assert journal.write("s", HELLO)[0].seq == 2
+
+
+@pytest.mark.slow
+class TestReads:
+    def test_of_a_server_go_to_no_standby(self, pair: Pair) -> None:
+        """A server whose URL leads to a standby, as a load balancer's may, does not read what lags."""
+        with Journal.open(pair.one) as journal:
+            journal.write("s", opening())
+            wait_for(pair.caught_up)
+            pair.cut_off()
+            journal.write("s", HELLO)
+        reader = open_reader(pair.other)
+        assert len(list(reader.events("s"))) == 1
+        close_idle(pair.other)
+        watch_silence(pair.other, never := lambda: False)
+        try:
+            with pytest.raises(JournalError, match=f"127.0.0.1:{pair.standby.port} is a standby"):
+                list(reader.events("s"))
+        finally:
+            forget_silence(pair.other, never)
+        assert len(list(reader.events("s"))) == 1
