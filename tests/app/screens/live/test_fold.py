@@ -15,7 +15,7 @@ def lower_shown(on: Stage) -> bool:
 
 
 class TestFold:
-    async def test_by_key(self) -> None:
+    async def test_key_folds_and_unfolds(self) -> None:
         """Live: a key folds nets and calls, so the transcript gets their lines, and unfolds them."""
         async with stage() as on:
             high = on.app.screen.query_one("#transcript").size.height
@@ -30,7 +30,7 @@ class TestFold:
             assert lower_shown(on)
 
     @pytest.mark.slow
-    async def test_who_only_approves(self) -> None:
+    async def test_panes_start_folded_for_pure_approver(self) -> None:
         """Live: for an operator who may not switch nets they start folded. A pane key unfolds them."""
         async with stage() as on:
             on.app.permission = Permission("decide", "ops")
@@ -50,7 +50,7 @@ class TestFold:
             assert screen.focused is screen.query_one("#nets")
 
     @pytest.mark.slow
-    async def test_one_pane_at_a_time(self) -> None:
+    async def test_nothing_is_folded_with_tabs(self) -> None:
         """Live: if each pane has its own tab, nothing is folded."""
         async with stage(size=(80, 24)) as on:
             on.app.permission = Permission("decide", "ops")

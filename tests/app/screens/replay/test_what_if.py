@@ -59,7 +59,7 @@ def said(asking: WhatIfDialog) -> str:
 class TestDialog:
     """The dialog's switches and files."""
 
-    async def test_the_nets_as_they_are(self, database: Path) -> None:
+    async def test_switches_start_with_nets_of_the_event(self, database: Path) -> None:
         """The switches start as the nets were at the event, and the dialog shows its assumptions."""
         async with desk(replay_of(database)) as shown:
             asking = await dialog(shown, 4)
@@ -94,7 +94,7 @@ class TestDialog:
             assert shown.app.screen is asking
 
     @pytest.mark.slow
-    async def test_a_file_that_is_not_there(self, database: Path) -> None:
+    async def test_missing_file_is_named(self, database: Path) -> None:
         """A missing file is named, whatever its name."""
         async with desk(replay_of(database)) as shown:
             asking = await dialog(shown, 4)
@@ -103,7 +103,7 @@ class TestDialog:
             await shown.until("✗ [red]gone.rules")
 
     @pytest.mark.slow
-    async def test_rules_to_switch(self, database: Path) -> None:
+    async def test_enter_offers_nets_of_the_files(self, database: Path) -> None:
         """Enter reads the files and offers their nets. Without a file the session's nets are offered."""
         async with desk(replay_of(database)) as shown:
             asking = await dialog(shown, 4)
@@ -120,7 +120,7 @@ class TestDialog:
             assert len(boxes(asking)) == 5
 
     @pytest.mark.slow
-    async def test_by_mouse(self, database: Path) -> None:
+    async def test_double_click_switches_a_net(self, database: Path) -> None:
         """A double click switches a net."""
         async with desk(replay_of(database)) as shown:
             asking = await dialog(shown, 4)
@@ -187,7 +187,7 @@ class TestAnswer:
             assert "3 of them hypothetical" in shown.painted()
 
     @pytest.mark.slow
-    async def test_nothing_differs(self, database: Path) -> None:
+    async def test_no_difference_is_reported(self, database: Path) -> None:
         """If no call differs, the answer says so."""
         async with desk(replay_of(database)) as shown:
             await dialog(shown, 4)
@@ -198,7 +198,7 @@ class TestAnswer:
             await shown.until("No call was judged differently. Press d to see all.")
 
     @pytest.mark.slow
-    async def test_no_calls_after(self, database: Path) -> None:
+    async def test_no_calls_after_the_last_event(self, database: Path) -> None:
         """After the last event there is nothing to judge."""
         async with desk(replay_of(database)) as shown:
             await dialog(shown, EVENTS)
@@ -207,7 +207,7 @@ class TestAnswer:
             assert "No call was recorded after this event." in shown.painted()
 
     @pytest.mark.slow
-    async def test_enter_goes_to_the_event(self, database: Path) -> None:
+    async def test_enter_opens_the_event(self, database: Path) -> None:
         """The first difference is selected. Enter goes to its event in the replay."""
         async with desk(replay_of(database)) as shown:
             await dialog(shown, 2)
@@ -219,7 +219,7 @@ class TestAnswer:
             assert shown.app.screen.position == 12
 
     @pytest.mark.slow
-    async def test_a_click_goes_to_the_event(self, database: Path) -> None:
+    async def test_double_click_opens_the_event(self, database: Path) -> None:
         """A double click goes to the event, too."""
         async with desk(replay_of(database)) as shown:
             await dialog(shown, 2)
@@ -231,7 +231,7 @@ class TestAnswer:
             assert shown.app.screen.position == 7
 
     @pytest.mark.slow
-    async def test_differences(self, database: Path) -> None:
+    async def test_d_shows_only_differences(self, database: Path) -> None:
         """`d` shows only differences; `n` and `p` go to the next and the previous one."""
         async with desk(replay_of(database)) as shown:
             asking = await dialog(shown, 1)
@@ -250,7 +250,7 @@ class TestAnswer:
             assert any("→ same" in line for line in await judged(shown))
 
     @pytest.mark.slow
-    async def test_then_and_now_in_full(self, database: Path) -> None:
+    async def test_old_and_new_decision_are_shown_in_full(self, database: Path) -> None:
         """Below the list are the old decision with operator and reason, and the new one."""
         async with desk(replay_of(database)) as shown:
             asking = await dialog(shown, 4)
@@ -262,7 +262,7 @@ class TestAnswer:
             assert "strict.rules:3  block deploy" in painted
 
     @pytest.mark.slow
-    async def test_escape(self, database: Path) -> None:
+    async def test_escape_returns_to_the_event(self, database: Path) -> None:
         """Escape goes back to the event from which the dialog was opened."""
         async with desk(replay_of(database)) as shown:
             await dialog(shown, 4)
@@ -274,7 +274,7 @@ class TestAnswer:
             assert shown.app.screen.position == 4
 
     @pytest.mark.slow
-    async def test_leaving_a_long_judgement(
+    async def test_escape_cancels_and_keeps_results(
         self, database: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Escape cancels the judgement and keeps its results. A second escape goes back.
@@ -315,7 +315,7 @@ class TestAnswer:
 class TestSpoofing:
     """Hostile text in a record."""
 
-    async def test_nothing_is_obeyed(self, tmp_path: Path) -> None:
+    async def test_hostile_text_is_shown_as_text(self, tmp_path: Path) -> None:
         """Names, inputs, reasons and rules of a record are shown as text."""
         evil = "[@click=app.quit]x[/] [/nope] \x1b[2J\x9b31m \u202egnp\u2066 \ue000"
         calls = [
@@ -364,7 +364,7 @@ def secret_journal(folder: Path, password: str) -> Path:
 class TestSecrets:
     """Rules judge the recorded input; the screen shows it masked."""
 
-    async def test_a_rule_that_looks_at_a_secret(
+    async def test_map_matches_a_masked_secret(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A map can match a masked secret, here and in a backtest."""
