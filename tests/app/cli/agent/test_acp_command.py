@@ -67,7 +67,7 @@ def done(here: Path, what: str) -> list[object]:
 class TestHeadless:
     @pytest.mark.slow
     @pytest.mark.parametrize(("answer", "chosen"), [("approve", "yes"), ("deny", "no")])
-    def test_answers_as_told(self, here: Path, answer: str, chosen: str) -> None:
+    def test_answer_option_decides_requests(self, here: Path, answer: str, chosen: str) -> None:
         """`--answer` answers a request, and the record names agent, operator and tool."""
         ran = headless(here, ["say", "looking"], ASK, more=("--answer", answer))
         assert ran.returncode == 0, ran.stderr
@@ -79,7 +79,7 @@ class TestHeadless:
         assert "message  assistant  looking" in ran.stdout
         assert recorded(here, SessionStatus)[-1].status == "done"
 
-    def test_denies_when_nobody_said_what_to_answer(self, here: Path) -> None:
+    def test_denies_without_answer_option(self, here: Path) -> None:
         """Without `--answer` a request is denied."""
         assert headless(here, ASK).returncode == 0
         assert done(here, "chosen") == ["no"]
@@ -94,7 +94,7 @@ class TestHeadless:
         assert (here / "agent.log").read_text() == "no memory\n"
 
     @pytest.mark.slow
-    def test_works_where_it_is_told(self, here: Path) -> None:
+    def test_works_in_the_given_directory(self, here: Path) -> None:
         """`--cwd` is the agent's working directory."""
         (here / "project").mkdir()
         assert headless(here, ["say", "x"], more=("--cwd", "project")).returncode == 0
@@ -120,7 +120,7 @@ class TestHeadless:
         assert ran.returncode == 2
         assert "agents may write in the working directory" in " ".join(ran.stderr.split())
 
-    def test_a_file_of_the_directory_says_neither_log_nor_leniency(self, here: Path) -> None:
+    def test_directory_settings_cannot_set_log_or_unasked(self, here: Path) -> None:
         """A settings file of the working directory must set neither the log file nor `unasked`."""
         (here / "interlock.toml").write_text('[acp]\nlog = "stolen"\nunasked = "note"\n')
         ran = headless(here)
@@ -146,13 +146,15 @@ class TestBadInput:
             (("--read-only", "--rules", "my.rules", "--", *AGENT), "changes nothing"),
         ],
     )
-    def test_is_named(self, here: Path, line: tuple[str, ...], says: str) -> None:
+    def test_wrong_input_is_reported_with_remedy(
+        self, here: Path, line: tuple[str, ...], says: str
+    ) -> None:
         """Missing or wrong input is reported with its remedy, and nothing is started."""
         ran = acp(here, *line)
         assert (ran.returncode, ran.stdout) == (2, "")
         assert says in ran.stderr
 
-    def test_without_the_library_says_how_to_install_it(self, here: Path) -> None:
+    def test_missing_library_names_the_extra(self, here: Path) -> None:
         """Without the library the error names the extra to install."""
         with patch("interlock.app.cli.agent.acp.find_spec", return_value=None):
             ran = headless(here, ["say", "x"])
@@ -188,7 +190,7 @@ async def say(on: RealConsole, text: str) -> None:
 
 @pytest.mark.slow
 class TestConsole:
-    async def test_speaks_to_the_agent_and_decides_for_it(self, here: Path) -> None:
+    async def test_prompts_the_agent_and_approves_its_request(self, here: Path) -> None:
         """`i` prompts the agent, its messages appear, its request opens the dialog, `a` approves it."""
         async with console(here) as on:
             await say(on, "hello")
@@ -206,7 +208,7 @@ class TestConsole:
                 await on.pilot.pause(0.02)
         assert done(here, "chosen") == ["yes"]
 
-    async def test_stops_its_turn(self, here: Path) -> None:
+    async def test_stopping_the_agent_ends_its_turn(self, here: Path) -> None:
         """Stopping the agent ends its turn; the session stays open."""
         async with console(here) as on:
             await say(on, '[["until_cancelled"]]')

@@ -59,7 +59,7 @@ def environment_of(process: int) -> dict[str, str]:
 
 class TestHostileProject:
     @pytest.mark.slow
-    async def test_code_of_its_own(self) -> None:
+    async def test_project_modules_are_not_loaded(self) -> None:
         """Neither the hook nor its server loads Python modules of the project."""
         async with started() as hook:
             project = hook.home / "project"
@@ -73,7 +73,7 @@ class TestHostileProject:
             assert command_line(server)[1:4] == [b"-I", b"-m", b"interlock.app.cli"]
 
     @pytest.mark.slow
-    async def test_variables(self) -> None:
+    async def test_project_variables_are_ignored(self) -> None:
         """The hook ignores INTERLOCK variables of the project, and its server does not get them."""
         async with started() as hook:
             project = hook.home / "project"
@@ -94,7 +94,7 @@ class TestHostileProject:
             assert not list(project.glob("*.db"))
 
     @pytest.mark.slow
-    async def test_directories_of_its_own(self) -> None:
+    async def test_project_socket_and_journal_are_not_used(self) -> None:
         """The hook does not connect to a project's socket; its server keeps no journal there."""
         async with started() as hook:
             command = await installed(hook)
@@ -118,7 +118,7 @@ class TestHostileProject:
             assert not list(project.rglob("*.db"))
 
     @pytest.mark.slow
-    async def test_how_a_question_ends(self, tmp_path: Path) -> None:
+    async def test_project_cannot_set_on_wait(self, tmp_path: Path) -> None:
         """A project cannot make the agent ask its own user when no operator decided."""
         async with served(tmp_path, rules="require human-approval before deploy") as server:
             hook, project = Hook.at(tmp_path / "home", server), tmp_path / "project"
@@ -134,7 +134,7 @@ class TestHostileProject:
 class TestRules:
     @pytest.mark.slow
     @pytest.mark.parametrize("text", [None, '[hook]\nwait = "9m"\n'])
-    async def test_none_are_named(self, text: str | None) -> None:
+    async def test_no_named_rules_block_the_call(self, text: str | None) -> None:
         """If the user's settings name no rules, no server is started and the call is blocked."""
         async with started() as hook:
             own = hook.config / "interlock.toml"
@@ -146,7 +146,7 @@ class TestRules:
             assert f"{own}: names no rules" in ran.err
             assert servers(hook) == []
 
-    async def test_none_but_a_projects(self) -> None:
+    async def test_project_rules_alone_start_no_server(self) -> None:
         """A project's rules alone start no server, because an agent may have written them."""
         async with started() as hook:
             hook.config.joinpath("interlock.toml").unlink()
@@ -157,7 +157,7 @@ class TestRules:
             assert "names no rules" in ran.err
 
     @pytest.mark.slow
-    async def test_none_is_what_is_said(self) -> None:
+    async def test_empty_rules_list_allows_all_calls(self) -> None:
         """`rules = []` starts a server that records and allows all calls."""
         async with started() as hook:
             hook.config.joinpath("interlock.toml").write_text("[serve]\nrules = []\n")
@@ -165,7 +165,7 @@ class TestRules:
             assert len(servers(hook)) == 1
 
     @pytest.mark.slow
-    async def test_fewer_than_installed(self) -> None:
+    async def test_fewer_rules_than_installed_start_no_server(self) -> None:
         """Settings with fewer rules than at the installation start no server; more rules may be added."""
         async with started() as hook:
             command = await installed(hook)
@@ -184,7 +184,7 @@ class TestRules:
 class TestOlder:
     """Hooks that an older version installed."""
 
-    async def test_a_session_says_so(self, tmp_path: Path) -> None:
+    async def test_session_start_explains_the_update(self, tmp_path: Path) -> None:
         """The old hook command still works, and its session start says how to update."""
         async with served(tmp_path, rules="block deploy") as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -200,7 +200,7 @@ class TestOlder:
             assert (await hook.run(recorded("session_start_startup"))).out == ""
 
     @pytest.mark.slow
-    async def test_installing_says_so(self, tmp_path: Path) -> None:
+    async def test_installation_replaces_old_hooks(self, tmp_path: Path) -> None:
         """Installing replaces old hooks; with `--project` it warns about the user's old ones."""
         hook = Hook.at(tmp_path / "home")
         path = hook.home / ".claude" / "settings.json"
@@ -214,7 +214,7 @@ class TestOlder:
 
 
 class TestInstalling:
-    def test_python_that_does_not_find_it(self) -> None:
+    def test_installation_found_only_by_environment_is_refused(self) -> None:
         """An Interlock that Python finds only through the environment is refused: hooks would fail."""
         check_isolated((sys.executable, "-I", "-m", "interlock.app.cli"))
         with pytest.raises(HookInstallError, match="in an environment of its own"):
@@ -234,6 +234,6 @@ class TestLine:
             directories=st.lists(st.tuples(st.sampled_from(VARIABLES), paths)).map(tuple),
         )
     )
-    def test_there_and_back(self, line: HookLine) -> None:
+    def test_round_trip(self, line: HookLine) -> None:
         """A hook line is read back as it was written."""
         assert HookLine.read(line.words) == line

@@ -106,7 +106,7 @@ class TestLogin:
         assert again.stdout == f"Nobody is logged in at {desk.url}.\n"
 
     @pytest.mark.slow
-    async def test_a_token_counts_before_a_login(self, desk: Desk) -> None:
+    async def test_environment_token_overrides_login(self, desk: Desk) -> None:
         """A token in the environment takes precedence over a login."""
         desk.provider.person = person("maria", "staff")
         await desk.log_in()
@@ -114,7 +114,7 @@ class TestLogin:
         assert frozen.returncode == 0, frozen.stderr
 
     @pytest.mark.slow
-    async def test_a_login_that_is_over(self, desk: Desk) -> None:
+    async def test_ended_login_names_the_command(self, desk: Desk) -> None:
         """The error names the command that logs in again."""
         await desk.log_in()
         [file] = desk.kept
@@ -131,7 +131,7 @@ class TestRefusals:
         ("answer", "said"),
         [("access_denied", "the login was denied there"), ("expired_token", "the code has expired")],
     )
-    async def test_nobody_agreed(self, desk: Desk, answer: str, said: str) -> None:
+    async def test_denied_or_expired_code(self, desk: Desk, answer: str, said: str) -> None:
         """A denied or expired code is an error, and no login is kept."""
         done = await desk.log_in(answer=answer)
         assert done.returncode == 1
@@ -139,7 +139,7 @@ class TestRefusals:
         assert desk.kept == []
 
     @pytest.mark.slow
-    async def test_no_role(self, desk: Desk) -> None:
+    async def test_login_without_role(self, desk: Desk) -> None:
         """A login without a role is refused with the reason, and no login is kept."""
         desk.provider.person = person("eve", "sales")
         done = await desk.log_in()
@@ -148,7 +148,7 @@ class TestRefusals:
         assert desk.kept == []
 
     @pytest.mark.slow
-    async def test_a_provider_that_is_down(self, desk: Desk) -> None:
+    async def test_unreachable_provider_keeps_existing_login(self, desk: Desk) -> None:
         """A new login fails with an error; an existing login remains valid."""
         await desk.log_in()
         desk.provider.down = True
@@ -158,7 +158,7 @@ class TestRefusals:
         listed = await desk.run("approvals", "list", "--connect", desk.url)
         assert listed.returncode == 0, listed.stderr
 
-    async def test_a_server_that_cannot_prove_itself(self, desk: Desk) -> None:
+    async def test_unencrypted_server_is_refused(self, desk: Desk) -> None:
         """A login over unencrypted TCP is refused."""
         done = await desk.run("login", "--connect", "ws://127.0.0.1:9")
         assert done.returncode == 1
@@ -167,7 +167,9 @@ class TestRefusals:
 
 class TestRoles:
     @pytest.mark.slow
-    async def test_roles_are_read_again(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_later_commands_use_the_current_role(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Later commands use the current role from the provider; without a role the login ends."""
         monkeypatch.setattr("interlock.app.hosting.operator_login.READ_AGAIN", 0.0)
         await desk.log_in()

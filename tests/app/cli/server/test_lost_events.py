@@ -72,7 +72,7 @@ async def run(directory: Path, *line: str, code: int = 0, **env: str) -> str:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 class TestLostEvents:
-    async def test_stop_the_session_at_all_servers_until_an_operator_accepts_it(
+    async def test_stop_the_session_until_an_operator_accepts_the_loss(
         self, tmp_path: Path, shared: dict[str, str], pair: Pair
     ) -> None:
         """The session stays stopped after server restarts, and the record names the accepted loss."""
@@ -117,7 +117,7 @@ class TestLostEvents:
                 assert code == 0
                 assert said.count("Session 'bot-1' diverged") == 1
 
-    async def test_of_a_server_that_dies_before_it_can_notice(
+    async def test_are_detected_by_a_server_that_only_followed(
         self, tmp_path: Path, shared: dict[str, str], pair: Pair
     ) -> None:
         """Another server, which only followed the session, detects the loss."""
