@@ -157,15 +157,13 @@ def assert_ended(tmp_path: Path) -> None:
 @pytest.mark.slow
 class TestTerminalGone:
     @pytest.mark.parametrize("waiting", [True, False], indirect=True, ids=["told", "not told"])
-    def test_it_ends_in_order(self, waiting: Terminal, tmp_path: Path) -> None:
+    def test_console_ends_in_order(self, waiting: Terminal, tmp_path: Path) -> None:
         """After SIGHUP or the end of its input the console closes the hub and exits as after SIGHUP."""
         waiting.close()
         assert waiting.ends() == 128 + signal.SIGHUP
         assert_ended(tmp_path)
 
-    def test_so_does_one_where_nothing_is_painted(
-        self, tmp_path: Path, terminals: list[Terminal]
-    ) -> None:
+    def test_idle_console_ends_in_order(self, tmp_path: Path, terminals: list[Terminal]) -> None:
         """A console that only waits for keys exits as well."""
         for line in (("console", "--db", "j.db"), ("console", "--read-only", "--db", "j.db")):
             terminal = Terminal(tmp_path, *line, controlling=False)
@@ -179,7 +177,9 @@ class TestTerminalGone:
 class TestSignals:
     @pytest.mark.parametrize("waiting", [True], indirect=True)
     @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
-    def test_it_ends_in_order(self, waiting: Terminal, tmp_path: Path, number: signal.Signals) -> None:
+    def test_console_ends_in_order(
+        self, waiting: Terminal, tmp_path: Path, number: signal.Signals
+    ) -> None:
         """The console ends the agent, keeps the journal intact and restores the terminal."""
         waiting.process.send_signal(number)
         assert waiting.ends() == 128 + number
@@ -187,7 +187,7 @@ class TestSignals:
         assert b"\x1b[?1049l" in waiting.painted
         assert b"Traceback" not in waiting.painted
 
-    def test_a_replay_too(self, tmp_path: Path, terminals: list[Terminal]) -> None:
+    def test_replay_ends_in_order(self, tmp_path: Path, terminals: list[Terminal]) -> None:
         """A replay, which hosts no agent, exits with the same code."""
         host = asking(tmp_path, controlling=True)
         terminals.append(host)

@@ -286,7 +286,9 @@ class TestEveryKey:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", WALKS)
-    async def test_each_binding(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    async def test_every_binding_is_pressed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
         """The walk presses every binding of every screen it reaches, with a reason and a confirmation.
 
         It takes seconds, since it finds the screens by keys as an operator does.
@@ -369,7 +371,7 @@ class TestEveryKey:
         taken = sorted(screen for name in WALKS for screen in paths_of(name))
         assert taken == sorted(PATHS), "a path that no walk takes"
 
-    def test_screens_that_are_not_walked(self) -> None:
+    def test_unwalked_screens_have_only_listed_actions(self) -> None:
         """Each screen that the walk may miss declares exactly the actions listed for it."""
         found = all_screens()
         for name, (_, actions) in NOT_WALKED.items():
@@ -378,7 +380,7 @@ class TestEveryKey:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("operator", ["ada", "carl"])
-    async def test_at_random(
+    async def test_random_keys_allow_nothing(
         self, tmp_path: Path, operator: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A hundred and fifty random keys, most of them bound on their screen, run and allow nothing."""
@@ -399,7 +401,7 @@ class TestEveryKey:
 
 class TestProposal:
     @pytest.mark.slow
-    async def test_taken_back_by_a_key(self, tmp_path: Path) -> None:
+    async def test_x_drops_a_proposal(self, tmp_path: Path) -> None:
         """The screen shows a proposal's author, reason and confirmations; `x` drops it."""
         hub, shop = Hub.open(tmp_path / "w.db"), Shop()
         try:
@@ -476,7 +478,9 @@ Attempts = AsyncGenerator[dict[str, JsonValue], None]
 class TestEveryMethod:
     """Over real sockets, with the token of `ada`; `carl` started the session."""
 
-    async def test_over_the_wire(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_methods_over_the_wire_allow_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """One operator's token tries every method of a console's connection in many ways.
 
         Laxer files replace the rules of the session on the way.
@@ -739,7 +743,7 @@ ATTEMPTS: dict[str, Callable[[Server, dict[str, JsonValue]], Attempts]] = {
 class TestEveryDoor:
     """Keys act through the hub; the walk above tries each of its methods that a console can call."""
 
-    def test_each_method_of_the_hub(self) -> None:
+    def test_every_changing_hub_method_has_attempts(self) -> None:
         """Each hub method that a console can call and that changes something has attempts above."""
         asked = {name: each.wire_name for name, each in operations(HubApi).items() if each.changes}
         assert {name for name, wired in asked.items() if not wired} == HERE

@@ -126,7 +126,7 @@ async def two_consoles(tmp_path: Path, rules: str) -> AsyncIterator[tuple[Shop, 
 
 @pytest.mark.slow
 class TestRace:
-    async def test_one_of_two_decides(self, tmp_path: Path) -> None:
+    async def test_simultaneous_approvals_decide_once(self, tmp_path: Path) -> None:
         """Both press approve at once: the journal has one decision, and one call runs. The other console
         names who decided, and its key has no further effect."""
         random = Random(6)
@@ -156,7 +156,7 @@ class TestRace:
             assert [d.approved_by for d in await shop.recorded(CallDecided)] == [(by,) for by in won]
         assert shop.ran == [f"deploy {number}" for number in range(ROUNDS)]
 
-    async def test_approve_against_deny(self, tmp_path: Path) -> None:
+    async def test_first_of_approve_and_deny_counts(self, tmp_path: Path) -> None:
         """With one approval and one denial at once, only the first decision counts."""
         async with two_consoles(tmp_path, "require human-approval before deploy") as (shop, seats):
             ada, ben = seats
@@ -186,7 +186,7 @@ class TestRace:
             approved = sum(d.approved for d in await shop.recorded(ApprovalDecided))
         assert len(shop.ran) == approved
 
-    async def test_two_of_two_approve(self, tmp_path: Path) -> None:
+    async def test_simultaneous_approvals_of_two_approvers_both_count(self, tmp_path: Path) -> None:
         """If a call requires two approvers, two who press at once both count, each once."""
         async with two_consoles(tmp_path, "require 2 human-approvals before deploy") as (shop, seats):
             for number in range(RACES):
