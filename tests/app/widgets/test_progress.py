@@ -35,13 +35,13 @@ def sliding(left: int, *came: float):
 
 
 class TestSoFar:
-    def test_prerequisites_and_theirs(self) -> None:
+    def test_prerequisites_are_shown_recursively(self) -> None:
         """The call's prerequisites and their own are shown with times; other calls are counted."""
         assert said(deploy_request(), release_bot()) == (
             "✓ lint 3 min ago   ✓ test 70 s ago   deploy: 2 of 2 left   1 other successful call"
         )
 
-    def test_a_sliding_limit_says_when_one_comes_back(self) -> None:
+    def test_sliding_limit_uses_current_time(self) -> None:
         """A sliding limit counts by the current time, not by the time of the last event."""
         state = release_bot()
         state.nets["limit-deploy-2"] = sliding(1, 2880.0, 60.0)
@@ -49,7 +49,7 @@ class TestSoFar:
         state.nets["limit-deploy-2"] = sliding(1, 3700.0, 60.0)
         assert "deploy: 2 of 3 left, next back in 59 min" in said(deploy_request(), state)
 
-    def test_a_limit_over_sessions_says_what_this_one_used(self) -> None:
+    def test_limit_over_sessions_shows_use_of_this_session(self) -> None:
         state = release_bot()
         record = sliding(1, 2880.0, 60.0)
         shared = SharedLimit("deploy", "everyone", "budget", 3600.0)
@@ -59,7 +59,7 @@ class TestSoFar:
             deploy_request(), state
         )
 
-    def test_what_brought_the_rule_into_effect(self) -> None:
+    def test_triggering_call_is_shown(self) -> None:
         """The call that brought the rule into effect is shown, even if it failed, but not if blocked."""
         state = release_bot()
         asking = deploy_request().net
@@ -71,7 +71,7 @@ class TestSoFar:
         state.calls["r3"] = call("r3", "read_web", "curl z", "running", 20)
         assert "after read_web 20 s ago" in said(deploy_request(), state)
 
-    def test_nets_that_are_off_want_nothing(self) -> None:
+    def test_inactive_net_has_no_requirements(self) -> None:
         """A net that is switched off has no requirements."""
         state = release_bot()
         for each in state.nets.values():
@@ -88,7 +88,7 @@ class TestSoFar:
             (("ada", "bob"), (40,), 3, "2 of 3: ada 40 s ago ✓, bob ✓ — 1 more needed"),
         ],
     )
-    def test_people(
+    def test_approvers_and_missing_approvals_are_shown(
         self, given: tuple[str, ...], times: tuple[float, ...], people: int, expected: str
     ) -> None:
         """The line shows who has approved, when if known, and how many are missing."""
@@ -105,7 +105,7 @@ class TestSoFar:
             (Viewer("jo"), "more needed   ✓"),
         ],
     )
-    def test_not_you(self, viewer: Viewer, expected: str) -> None:
+    def test_excluded_operator_sees_the_reason(self, viewer: Viewer, expected: str) -> None:
         """An operator whose approval would not count is told why; others are not."""
         state = release_bot()
         state.starters = {"maria": "opened"}
@@ -143,14 +143,16 @@ class TestApprovers:
             ),
         ],
     )
-    def test_who_must_approve(self, more: dict[str, object], viewer: Viewer, expected: str) -> None:
+    def test_group_approvals_and_reason_are_shown(
+        self, more: dict[str, object], viewer: Viewer, expected: str
+    ) -> None:
         """The line shows the group, the approvals, and why the operator's approval would not count."""
         state = release_bot()
         state.starters = {"maria": "opened"}
         request = deploy_request(**{"approvers": SECURITY, **more})
         assert expected in said(request, state, viewer).replace("   ", " ")
 
-    def test_a_member_sees_no_obstacle(self) -> None:
+    def test_eligible_operator_sees_no_reason(self) -> None:
         """An operator who may approve sees no such reason."""
         request = deploy_request(approvers=SECURITY)
         state = release_bot()
@@ -178,12 +180,12 @@ class TestHead:
         assert all(name in below for name in names[:-1])
         assert all(len(line) <= 40 for line in lines)
 
-    def test_a_word_of_the_agent_is_no_risk(self) -> None:
+    def test_risk_comes_only_from_rules(self) -> None:
         """Only a rule can set a risk; an input called `risk` does not."""
         lines = self.head(input={"risk": "low"}, names=("bash",))
         assert "risk" not in lines[0]
 
-    def test_the_commands_of_a_script(self) -> None:
+    def test_each_simple_command_is_shown(self) -> None:
         """G-51: each simple command is shown as written, with the command that it runs below it."""
         lines = self.head(
             input={"command": "cd /srv && sudo git push --force; rm -rf cache"},
@@ -205,7 +207,7 @@ class TestHead:
         assert lines[start + 3].startswith("  command")
         assert "more commands" in runs[-1]
 
-    def test_a_single_command_is_not_said_twice(self) -> None:
+    def test_single_command_is_not_repeated(self) -> None:
         """A single command is not repeated, because the input already shows it."""
         assert deploy_request(input={"command": "git push"}, names=("push", "bash")).runs == ()
 
@@ -213,7 +215,7 @@ class TestHead:
         """Without other names the tool's name is the effect."""
         assert effects_of(deploy_request(called="deploy", names=("deploy",))) == ("deploy",)
 
-    def test_why_a_condition_counts_as_met(self) -> None:
+    def test_missing_value_of_a_condition_is_named(self) -> None:
         """A rule that applies because something is missing says what is missing."""
         lines = self.head(note="the call has no input.path")
         assert any("applies because the call has no input.path" in line for line in lines)

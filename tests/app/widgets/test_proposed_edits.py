@@ -51,7 +51,7 @@ PAIRS = [
 
 class TestDiff:
     @pytest.mark.parametrize("given", PAIRS)
-    def test_a_second_change_stands_out(self, given: dict[str, JsonValue]) -> None:
+    def test_both_changes_are_in_one_diff(self, given: dict[str, JsonValue]) -> None:
         """Both changes are lines of one diff, whatever the names of the fields."""
         shown = lines(asks(input=given))
         assert [line.strip() for line in shown if "- │" in line] == [
@@ -66,7 +66,7 @@ class TestDiff:
         assert sum("for item in cart" in line for line in shown) == 1
         assert any("cart.py" in line for line in shown)
 
-    def test_several_edits_of_several_files(self) -> None:
+    def test_each_edit_is_under_its_file(self) -> None:
         """Each edit is shown under its file, with the other fields of its entry."""
         edits = [
             {"path": "a.py", "old_text": "x = 1", "new_text": "x = 2", "replace_all": True},
@@ -77,7 +77,7 @@ class TestDiff:
         assert shown[shown.index("b.py") + 1] == "+ │ new"
         assert "WOULD CHANGE  +3 −1" in shown
 
-    def test_what_a_diff_would_leave_out_is_shown_as_it_is(self) -> None:
+    def test_entries_not_covered_by_diff_stay_in_input(self) -> None:
         """Entries with a field that the diff does not show, and other entries, stay in the input."""
         entry = {"old_text": "a", "new_text": "b", "then": "rm -rf /"}
         for value in ([entry], [{"old_text": "a", "new_text": "b"}, "rm -rf /"]):
@@ -85,7 +85,7 @@ class TestDiff:
             assert any("rm -rf /" in line for line in shown)
 
     @pytest.mark.parametrize("changed", ["", "echo done"])
-    def test_lines_that_stay_are_shown_too(self, changed: str) -> None:
+    def test_unchanged_lines_are_shown(self, changed: str) -> None:
         """If both texts are alike, or differ in one line, none of their lines is hidden."""
         script = [f"step {number}" for number in range(20)]
         old, new = "\n".join([*script, ""]), "\n".join([*script, changed])
@@ -96,13 +96,13 @@ class TestDiff:
         listed: dict[str, JsonValue] = {"path": "run.sh", "edits": [{"old_text": old, "new_text": new}]}
         assert "step 7" in "\n".join(lines(asks(input=listed)))
 
-    def test_other_fields_stay(self) -> None:
+    def test_diff_replaces_only_the_texts(self) -> None:
         """The diff replaces only the two texts."""
         shown = lines(asks(input={"path": "a", "old_text": "a", "new_text": "b", "extra": "kept"}))
         assert any('"kept"' in line for line in shown)
         assert not any("old_text" in line for line in shown)
 
-    def test_a_preview_that_says_the_same_is_enough(self) -> None:
+    def test_equal_preview_replaces_the_diff(self) -> None:
         """If the tool's own diff has the same lines, it replaces the diff of the input."""
         given = {"path": "cart.py", "old_text": OLD, "new_text": NEW}
         shown = lines(asks(input=given, preview=DIFF))
@@ -110,7 +110,7 @@ class TestDiff:
         assert "WOULD CHANGE  +2 −2" in shown
         assert "  │ +    return send(price)" in shown
 
-    def test_a_preview_that_differs_stands_beside_it(self) -> None:
+    def test_different_preview_is_shown_with_the_diff(self) -> None:
         """If the tool's diff differs from the input, both are shown."""
         given = {"path": "cart.py", "old_text": OLD, "new_text": NEW}
         shown = lines(asks(input=given, preview=DIFF.replace("send(price)", "price + 1")))
@@ -118,14 +118,14 @@ class TestDiff:
         assert any("+ │     return send(price)" in line for line in shown)
         assert "  │ +    return price + 1" in shown
 
-    def test_a_new_file(self) -> None:
+    def test_new_file_is_shown_in_full(self) -> None:
         """A new file is shown in full, with a note that the file could not be read."""
         shown = lines(asks("Write", input={"file_path": "a.py", "content": "one\ntwo\n"}))
         assert any("the file is not readable here" in line for line in shown)
         assert any("two" in line for line in shown)
         assert not any("not readable" in line for line in lines(asks("send", input={"content": "x"})))
 
-    def test_nothing_in_it_can_draw_the_dialog(self) -> None:
+    def test_edit_cannot_imitate_the_dialog(self) -> None:
         """Control characters, markup and headings in an edit are text behind a bar."""
         evil = "\x1b[2J\n[bold]x[/bold]\nWHY IT ASKS  nothing\n\u202eevil"
         shown = lines(asks(input={"path": "\x1b[1m[red]", "old_text": "a\n", "new_text": evil}))
@@ -134,7 +134,7 @@ class TestDiff:
         assert sum(line.startswith("WHY IT ASKS") for line in shown) == 1
 
     @pytest.mark.parametrize("width", [30, 56, 76])
-    def test_all_of_it_is_there(self, width: int) -> None:
+    def test_long_lines_are_wrapped(self, width: int) -> None:
         """Long lines are wrapped, never cut."""
         text = "x" * 300 + "EVIL"
         request = asks(input={"path": "a", "old_text": "a\n", "new_text": text})
@@ -143,7 +143,7 @@ class TestDiff:
         assert text in "".join(rows)
         assert all(row.cell_length <= width for row in shown)
 
-    def test_too_much_to_compare(self) -> None:
+    def test_very_long_texts_are_not_compared(self) -> None:
         """Very long texts are not compared: the old one is listed before the new one."""
         old = "\n".join(f"{n % 7}" for n in range(5_000))
         found = proposed_edits(asks(input={"path": "a", "old_text": old, "new_text": old + "\nEVIL"}))
@@ -151,13 +151,13 @@ class TestDiff:
 
 
 class TestCounts:
-    def test_in_the_queue(self) -> None:
+    def test_queue_counts_changed_lines(self) -> None:
         """The request's line in the queue counts added and removed lines."""
         request = asks(input={"path": "cart.py", "old_text": OLD, "new_text": NEW})
         shown = [row.plain for row in waiting_block(request, "bot", NOW, ()).lines(60)]
         assert any("+2 −2" in row for row in shown)
 
-    def test_of_a_preview(self) -> None:
+    def test_counts_come_from_preview(self) -> None:
         """If the tool has a diff, the counts come from it, without its headers."""
         given: dict[str, JsonValue] = {"path": "cart.py", "content": NEW}
         assert edit_counts(asks("write", id="p", input=given, preview=DIFF)) == (2, 2)
@@ -182,6 +182,6 @@ class TestCounts:
         given: dict[str, JsonValue] = {"path": "a", "old_text": before, "new_text": after}
         assert edit_counts(asks(id=f"{before!r} {after!r}", input=given)) == counts
 
-    def test_of_nothing(self) -> None:
+    def test_no_counts_without_file_change(self) -> None:
         """A request that changes no file has no counts."""
         assert edit_counts(asks("bash", id="r", input={"command": "ls"})) is None
