@@ -57,7 +57,7 @@ class Recorder:
         return [text for text in self.written if not text.startswith(("\x1b]0;", "\x1b[22"))]
 
 
-def begun(
+def begun_attention(
     on: Recorder, settings: AttentionSettings | None = None, kind: str | None = "osc9"
 ) -> Attention:
     attention = Attention(on.terminal(kind), settings)
@@ -69,7 +69,7 @@ class TestTitle:
     def test_title_shows_number_of_requests(self) -> None:
         """The title shows the number of waiting requests and is written only if that number changes."""
         on = Recorder(focused=True)
-        attention = begun(on)
+        attention = begun_attention(on)
         for waiting in (2, 2, 1, 0):
             attention.count(waiting)
         assert on.written == [
@@ -83,7 +83,7 @@ class TestTitle:
     def test_end_restores_the_title(self) -> None:
         """The end restores the terminal's own title; later signals write nothing."""
         on = Recorder()
-        attention = begun(on)
+        attention = begun_attention(on)
         attention.end()
         attention.count(3)
         attention.signal(deploy_request())
@@ -94,7 +94,7 @@ class TestCalls:
     def test_signals_only_without_focus(self) -> None:
         """The terminal signals a request only while the console has no focus."""
         on = Recorder(focused=True)
-        attention = begun(on)
+        attention = begun_attention(on)
         attention.signal(deploy_request())
         assert (on.calls, on.started, on.due) == ([], [], [])
         on.focused = False
@@ -119,7 +119,7 @@ class TestCalls:
     def test_signals_are_throttled(self) -> None:
         """A signal delays the next ones; one later signal covers all requests of that interval."""
         on = Recorder()
-        attention = begun(on)
+        attention = begun_attention(on)
         attention.signal(deploy_request())
         on.seconds = 10.0
         for _ in range(3):
@@ -136,7 +136,7 @@ class TestCalls:
     def test_outdated_signal_is_dropped(self, focused: bool, waiting: int) -> None:
         """A delayed signal is dropped if the operator has focused the console or no request waits."""
         on = Recorder()
-        attention = begun(on)
+        attention = begun_attention(on)
         attention.signal(deploy_request())
         attention.signal(deploy_request())
         on.focused, on.seconds = focused, 31.0
@@ -147,14 +147,14 @@ class TestCalls:
     def test_settings_control_bell_notification_and_interval(self) -> None:
         """Settings switch off bell and notification and set the interval between signals."""
         on = Recorder()
-        attention = begun(on, AttentionSettings(bell=False, every=timedelta(minutes=5)))
+        attention = begun_attention(on, AttentionSettings(bell=False, every=timedelta(minutes=5)))
         attention.signal(deploy_request())
         on.seconds = 299.0
         attention.signal(deploy_request())
         assert len(on.calls) == 1
         assert on.due[0][0] == 1.0
         silent = Recorder()
-        begun(silent, AttentionSettings(bell=False, notify=False)).signal(deploy_request())
+        begun_attention(silent, AttentionSettings(bell=False, notify=False)).signal(deploy_request())
         assert silent.calls == []
 
     @pytest.mark.parametrize(
@@ -168,14 +168,14 @@ class TestCalls:
     def test_each_terminal_gets_its_escape_sequence(self, kind: str, sequence: str) -> None:
         """Each kind of terminal gets the escape sequence it supports, with its terminator."""
         on = Recorder()
-        begun(on, kind=kind).signal(deploy_request())
+        begun_attention(on, kind=kind).signal(deploy_request())
         assert on.calls[1].startswith(sequence)
         assert on.calls[1].endswith("approval\x1b\\")
 
     def test_notify_send_gets_separate_arguments(self) -> None:
         """`notify-send` gets separate arguments, never a shell command line; the text escapes markup."""
         on = Recorder()
-        begun(on, kind="notify-send").signal(deploy_request(tool="<b>$(rm)", agent="-x"))
+        begun_attention(on, kind="notify-send").signal(deploy_request(tool="<b>$(rm)", agent="-x"))
         assert on.started == [
             [
                 "notify-send",

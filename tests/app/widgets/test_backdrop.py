@@ -27,7 +27,7 @@ def brightness(strip: Strip) -> float:
     return max(Color.from_rich_color(colour).brightness for colour in colours)
 
 
-def ground(on: Stage) -> float:
+def background_brightness(on: Stage) -> float:
     """The brightness of the first line's background, from 0 to 1."""
     first = on.app.screen._compositor.render_strips()[0]
     colour = next(style.bgcolor for _, style, _ in first if style and style.bgcolor)
@@ -61,10 +61,10 @@ class TestBehind:
         async with stage() as on:
             await on.press("question_mark")
             await on.until("THIS SCREEN")
-            assert ground(on) < 0.3
+            assert background_brightness(on) < 0.3
             on.app.theme = "interlock-light"
             await on.settle()
-            assert ground(on) > 0.7
+            assert background_brightness(on) > 0.7
 
     @pytest.mark.slow
     async def test_screen_behind_fills_a_new_size(self) -> None:

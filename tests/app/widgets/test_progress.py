@@ -14,7 +14,7 @@ from interlock.engine.history.model.records import TransitionRecord
 from ..support.scenes import NOW, START, before, call, deploy_request, net, release_bot, step
 
 
-def said(request: object, session: object, viewer: Viewer | None = None) -> str:
+def progress_text(request: object, session: object, viewer: Viewer | None = None) -> str:
     return " ".join(line.plain for line in progress_lines(request, session, NOW, 100, viewer))
 
 
@@ -37,7 +37,7 @@ def sliding(left: int, *came: float):
 class TestSoFar:
     def test_prerequisites_are_shown_recursively(self) -> None:
         """The call's prerequisites and their own are shown with times; other calls are counted."""
-        assert said(deploy_request(), release_bot()) == (
+        assert progress_text(deploy_request(), release_bot()) == (
             "✓ lint 3 min ago   ✓ test 70 s ago   deploy: 2 of 2 left   1 other successful call"
         )
 
@@ -45,9 +45,9 @@ class TestSoFar:
         """A sliding limit counts by the current time, not by the time of the last event."""
         state = release_bot()
         state.nets["limit-deploy-2"] = sliding(1, 2880.0, 60.0)
-        assert "deploy: 1 of 3 left, next back in 12 min" in said(deploy_request(), state)
+        assert "deploy: 1 of 3 left, next back in 12 min" in progress_text(deploy_request(), state)
         state.nets["limit-deploy-2"] = sliding(1, 3700.0, 60.0)
-        assert "deploy: 2 of 3 left, next back in 59 min" in said(deploy_request(), state)
+        assert "deploy: 2 of 3 left, next back in 59 min" in progress_text(deploy_request(), state)
 
     def test_limit_over_sessions_shows_use_of_this_session(self) -> None:
         state = release_bot()
@@ -55,8 +55,9 @@ class TestSoFar:
         shared = SharedLimit("deploy", "everyone", "budget", 3600.0)
         record = record.model_copy(update={"net": record.net.model_copy(update={"shared": shared})})
         state.nets["limit-deploy-2"] = record
-        assert "deploy: 3 across everyone, 2 of them by this session, next back in 12 min" in said(
-            deploy_request(), state
+        assert (
+            "deploy: 3 across everyone, 2 of them by this session, next back in 12 min"
+            in progress_text(deploy_request(), state)
         )
 
     def test_triggering_call_is_shown(self) -> None:
@@ -67,9 +68,9 @@ class TestSoFar:
         state.nets[asking] = state.nets[asking].model_copy(update={"net": leading})
         state.calls["r1"] = call("r1", "read_web", "curl x", "failed", 50)
         state.calls["r2"] = call("r2", "read_web", "curl y", "blocked", 10)
-        assert "after read_web 50 s ago" in said(deploy_request(), state)
+        assert "after read_web 50 s ago" in progress_text(deploy_request(), state)
         state.calls["r3"] = call("r3", "read_web", "curl z", "running", 20)
-        assert "after read_web 20 s ago" in said(deploy_request(), state)
+        assert "after read_web 20 s ago" in progress_text(deploy_request(), state)
 
     def test_inactive_net_has_no_requirements(self) -> None:
         """A net that is switched off has no requirements."""
@@ -77,7 +78,7 @@ class TestSoFar:
         for each in state.nets.values():
             each.active = False
         state.active = []
-        assert said(deploy_request(), state) == "3 successful calls"
+        assert progress_text(deploy_request(), state) == "3 successful calls"
 
     @pytest.mark.parametrize(
         ("given", "times", "people", "expected"),
@@ -93,7 +94,7 @@ class TestSoFar:
     ) -> None:
         """The line shows who has approved, when if known, and how many are missing."""
         request = deploy_request(people=people, given=given, given_at=tuple(map(before, times)))
-        assert said(request, release_bot()).startswith(expected)
+        assert progress_text(request, release_bot()).startswith(expected)
 
     @pytest.mark.parametrize(
         ("viewer", "expected"),
@@ -109,7 +110,7 @@ class TestSoFar:
         """An operator whose approval would not count is told why; others are not."""
         state = release_bot()
         state.starters = {"maria": "opened"}
-        assert expected in said(deploy_request(people=2, given=("ada",)), state, viewer).replace(
+        assert expected in progress_text(deploy_request(people=2, given=("ada",)), state, viewer).replace(
             "needed ✓", "needed   ✓"
         )
 
@@ -150,14 +151,14 @@ class TestApprovers:
         state = release_bot()
         state.starters = {"maria": "opened"}
         request = deploy_request(**{"approvers": SECURITY, **more})
-        assert expected in said(request, state, viewer).replace("   ", " ")
+        assert expected in progress_text(request, state, viewer).replace("   ", " ")
 
     def test_eligible_operator_sees_no_reason(self) -> None:
         """An operator who may approve sees no such reason."""
         request = deploy_request(approvers=SECURITY)
         state = release_bot()
         state.starters = {"maria": "opened"}
-        assert "not you" not in said(request, state, Viewer("maria", groups=("security",)))
+        assert "not you" not in progress_text(request, state, Viewer("maria", groups=("security",)))
 
 
 class TestHead:

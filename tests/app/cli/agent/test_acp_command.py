@@ -58,7 +58,7 @@ def recorded(here: Path, kind: type) -> list:
     return [e.body for e in reader.events(summary.id) if isinstance(e.body, kind)]
 
 
-def done(here: Path, what: str) -> list[object]:
+def recorded_values(here: Path, what: str) -> list[object]:
     file = here / "done.jsonl"
     lines = file.read_text().splitlines() if file.exists() else []
     return [value for name, value in map(json.loads, lines) if name == what]
@@ -71,7 +71,7 @@ class TestHeadless:
         """`--answer` answers a request, and the record names agent, operator and tool."""
         ran = headless(here, ["say", "looking"], ASK, more=("--answer", answer))
         assert ran.returncode == 0, ran.stderr
-        assert done(here, "chosen") == [chosen]
+        assert recorded_values(here, "chosen") == [chosen]
         [opened] = recorded(here, SessionOpened)
         assert (opened.agent, opened.opened_by, opened.workdir) == ("scripted", "mia", str(here))
         [decided] = recorded(here, CallDecided)
@@ -82,7 +82,7 @@ class TestHeadless:
     def test_denies_without_answer_option(self, here: Path) -> None:
         """Without `--answer` a request is denied."""
         assert headless(here, ASK).returncode == 0
-        assert done(here, "chosen") == ["no"]
+        assert recorded_values(here, "chosen") == ["no"]
 
     @pytest.mark.slow
     def test_fails_with_its_agent(self, here: Path) -> None:
@@ -105,7 +105,7 @@ class TestHeadless:
         """With `--mode shadow` nothing is blocked."""
         call = {"toolCallId": "c1", "kind": "delete", "title": "rm", "rawInput": {}}
         assert headless(here, ["ask", call], more=("--mode", "shadow")).returncode == 0
-        assert done(here, "chosen") == ["yes"]
+        assert recorded_values(here, "chosen") == ["yes"]
 
     @pytest.mark.slow
     def test_labels_are_recorded(self, here: Path) -> None:
@@ -181,7 +181,7 @@ async def console(here: Path) -> AsyncIterator[RealConsole]:
         await hub.close()
 
 
-async def say(on: RealConsole, text: str) -> None:
+async def send_message(on: RealConsole, text: str) -> None:
     await on.pilot.press("i")
     await on.pilot.pause()
     await on.type(text)
@@ -193,9 +193,9 @@ class TestConsole:
     async def test_prompts_the_agent_and_approves_its_request(self, here: Path) -> None:
         """`i` prompts the agent, its messages appear, its request opens the dialog, `a` approves it."""
         async with console(here) as on:
-            await say(on, "hello")
+            await send_message(on, "hello")
             await on.until("You said: hello")
-            await say(on, json.dumps([ASK]))
+            await send_message(on, json.dumps([ASK]))
             await on.until("a page")
             for _ in range(1000):
                 if isinstance(on.app.screen, ApprovalScreen) and on.app.screen.sleeps_for() <= 0:
@@ -203,15 +203,15 @@ class TestConsole:
                 await on.pilot.pause(0.02)
             await on.pilot.press("a")
             for _ in range(1000):
-                if done(here, "chosen"):
+                if recorded_values(here, "chosen"):
                     break
                 await on.pilot.pause(0.02)
-        assert done(here, "chosen") == ["yes"]
+        assert recorded_values(here, "chosen") == ["yes"]
 
     async def test_stopping_the_agent_ends_its_turn(self, here: Path) -> None:
         """Stopping the agent ends its turn; the session stays open."""
         async with console(here) as on:
-            await say(on, '[["until_cancelled"]]')
+            await send_message(on, '[["until_cancelled"]]')
             await on.until("running")
             await on.app.screen.run_action("stop")
             await on.until("a waiting request withdrawn")
@@ -219,4 +219,4 @@ class TestConsole:
             await on.pilot.pause(ASLEEP + 0.1)
             await on.pilot.press("y")
             await on.until("Stopped")
-        assert done(here, "cancelled") == [True]
+        assert recorded_values(here, "cancelled") == [True]

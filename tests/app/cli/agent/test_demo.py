@@ -52,7 +52,7 @@ class Recorded:
         """Return each call's most specific name and outcome."""
         return [(e.body.names[0], e.body.outcome) for e in self.events if isinstance(e.body, CallDecided)]
 
-    def said(self) -> list[str]:
+    def agent_messages(self) -> list[str]:
         """Return each message of the agent."""
         bodies = [e.body for e in self.events if isinstance(e.body, MessageAdded)]
         return [body.text or "" for body in bodies if body.role == "assistant"]
@@ -110,11 +110,11 @@ class TestApproved:
     def test_session_closes_with_message_about_the_limit(self, recorded: Recorded) -> None:
         """The session is closed, and the agent's last message reports the limit."""
         assert recorded.summary.status == "done"
-        assert "limit" in recorded.said()[-1]
+        assert "limit" in recorded.agent_messages()[-1]
 
     def test_rule_notices_are_not_operator_messages(self, recorded: Recorded) -> None:
         """The agent does not mistake notices about changed rules for an operator's message."""
-        assert [text for text in recorded.said() if "Noted" in text] == []
+        assert [text for text in recorded.agent_messages() if "Noted" in text] == []
 
 
 class TestDenied:
@@ -128,7 +128,7 @@ class TestDenied:
     @pytest.mark.slow
     def test_agent_repeats_the_reason_and_stops(self, recorded: Recorded) -> None:
         """The denial's reason reaches the model, which repeats it and makes no further call."""
-        assert "refused the deploy and said: answered by --answer deny" in recorded.said()[-1]
+        assert "refused the deploy and said: answered by --answer deny" in recorded.agent_messages()[-1]
         assert recorded.decisions()[-1] == ("deploy", "block")
 
     @pytest.mark.slow

@@ -201,7 +201,7 @@ HOSTING = (*HUB, "interlock.app.agents.builder", "interlock.app.sessions.start",
 
 @pytest.mark.slow
 class TestKilledWhileItAsked:
-    def asked_and_killed(self, here: Path, server: OpenAIServer) -> str:
+    def run_killed_while_asking(self, here: Path, server: OpenAIServer) -> str:
         """Kill a session's host while its request is open; return the session's id."""
         (here / "a.rules").write_text("require human-approval before bash\n")
         (here / "agent.toml").write_text(
@@ -226,7 +226,7 @@ class TestKilledWhileItAsked:
     def test_open_request_continues_without_a_task(self, here: Path) -> None:
         """The open request is answered and its call runs; a second resume finds nothing open."""
         with OpenAIServer([bash("echo ran >> log"), says("Made.")]) as server:
-            session = self.asked_and_killed(here, server)
+            session = self.run_killed_while_asking(here, server)
             done = interlock(here, "resume", session, "--headless", "--answer", "approve")
             assert done.returncode == 0, done.stderr
             assert (here / "log").read_text() == "ran\n"
@@ -242,7 +242,7 @@ class TestKilledWhileItAsked:
         """A resumed session repeats its open request; the new task does not withdraw it."""
         replies = [bash("echo ran >> log"), says("Made."), says("And done.")]
         with OpenAIServer(replies) as server:
-            session = self.asked_and_killed(here, server)
+            session = self.run_killed_while_asking(here, server)
             done = interlock(here, "resume", session, "Then stop", "--headless", "--answer", "approve")
         assert done.returncode == 0, done.stderr
         assert (here / "log").read_text() == "ran\n"

@@ -28,7 +28,7 @@ VARIABLES = ("HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 EVIL = '[serve]\nrules = []\nmode = "shadow"\n[hook]\non_wait = "ask"\non_allow = "allow"\n'
 
 
-async def installed(hook: Hook, *line: str) -> str:
+async def install_hooks(hook: Hook, *line: str) -> str:
     """Return the hook command for PreToolUse, as `hook install` writes it."""
     ran = await hook.command("install", "claude-code", *line)
     assert ran.code == 0, ran.err
@@ -36,7 +36,9 @@ async def installed(hook: Hook, *line: str) -> str:
     return str(found["command"])
 
 
-async def asked(command: str, hook: Hook, project: Path, tool: str = "deploy", **environ: str) -> Ran:
+async def run_as_agent(
+    command: str, hook: Hook, project: Path, tool: str = "deploy", **environ: str
+) -> Ran:
     """Run the command in a project as an agent does, with the given environment; return its answer."""
     process = await asyncio.create_subprocess_exec(
         *("/bin/sh", "-c", command),
@@ -67,7 +69,7 @@ class TestHostileProject:
             for name in ("sitecustomize.py", "json.py", "interlock/app/cli.py"):
                 (project / name).write_text(SWITCHED_OFF)
             environ = {"PYTHONPATH": f".:{project}", "PYTHONHOME": str(project), "PYTHONUSERBASE": "."}
-            ran = await asked(await installed(hook), hook, project, **environ)
+            ran = await run_as_agent(await install_hooks(hook), hook, project, **environ)
             assert ran.decision["permissionDecision"] == "deny"
             [server] = servers(hook)
             assert command_line(server)[1:4] == [b"-I", b"-m", b"interlock.app.cli"]
@@ -86,7 +88,7 @@ class TestHostileProject:
                 "INTERLOCK_RULES": "",
                 "INTERLOCK_DB": str(project / "other.db"),
             }
-            ran = await asked(await installed(hook), hook, project, **environ)
+            ran = await run_as_agent(await install_hooks(hook), hook, project, **environ)
             assert ran.decision["permissionDecision"] == "deny"
             [server] = servers(hook)
             said = {k: v for k, v in environment_of(server).items() if k.startswith("INTERLOCK_")}
@@ -97,7 +99,7 @@ class TestHostileProject:
     async def test_project_socket_and_journal_are_not_used(self) -> None:
         """The hook does not connect to a project's socket; its server keeps no journal there."""
         async with started() as hook:
-            command = await installed(hook)
+            command = await install_hooks(hook)
             project = hook.home / "p"
             (project / "interlock" / "hook").mkdir(parents=True, mode=0o700)
             came: list[bool] = []
@@ -109,7 +111,7 @@ class TestHostileProject:
             trap = await asyncio.start_unix_server(listens, project / "interlock" / "hook" / "user.sock")
             async with trap:
                 elsewhere = dict.fromkeys(VARIABLES, str(project))
-                ran = await asked(command, hook, project, **elsewhere)
+                ran = await run_as_agent(command, hook, project, **elsewhere)
             assert not came
             assert ran.decision["permissionDecision"] == "deny"
             [server] = servers(hook)
@@ -125,9 +127,9 @@ class TestHostileProject:
             project.mkdir()
             (project / "interlock.toml").write_text(EVIL + 'wait = "1s"\n')
             (hook.config / "interlock.toml").write_text('[hook]\nwait = "1s"\n')
-            command = await installed(hook)
+            command = await install_hooks(hook)
             named = str(project / "interlock.toml")
-            ran = await asked(command, hook, project, INTERLOCK_CONFIG=named)
+            ran = await run_as_agent(command, hook, project, INTERLOCK_CONFIG=named)
             assert ran.decision["permissionDecision"] == "deny"
 
 
@@ -141,7 +143,7 @@ class TestRules:
             own.unlink() if text is None else own.write_text(text)
             ran = await hook.command("install", "claude-code")
             assert f"{own} names no rules" in ran.err
-            ran = await asked(await installed(hook), hook, hook.home)
+            ran = await run_as_agent(await install_hooks(hook), hook, hook.home)
             assert (ran.code, ran.out) == (2, "")
             assert f"{own}: names no rules" in ran.err
             assert servers(hook) == []
@@ -161,24 +163,24 @@ class TestRules:
         """`rules = []` starts a server that records and allows all calls."""
         async with started() as hook:
             hook.config.joinpath("interlock.toml").write_text("[serve]\nrules = []\n")
-            assert await asked(await installed(hook), hook, hook.home) == Ran(0, "", "")
+            assert await run_as_agent(await install_hooks(hook), hook, hook.home) == Ran(0, "", "")
             assert len(servers(hook)) == 1
 
     @pytest.mark.slow
     async def test_fewer_rules_than_installed_start_no_server(self) -> None:
         """Settings with fewer rules than at the installation start no server; more rules may be added."""
         async with started() as hook:
-            command = await installed(hook)
+            command = await install_hooks(hook)
             assert f" --rules {hook.config / 'mine.rules'} " in command
             own = hook.config / "interlock.toml"
             own.write_text('[serve]\nrules = ["other.rules"]\n')
             hook.config.joinpath("other.rules").write_text("block push\n")
-            ran = await asked(command, hook, hook.home)
+            ran = await run_as_agent(command, hook, hook.home)
             assert (ran.code, ran.out) == (2, "")
             assert f"{own}: no longer names {hook.config / 'mine.rules'}" in ran.err
             own.write_text('[serve]\nrules = ["other.rules", "mine.rules"]\n')
             for tool in ("push", "deploy"):
-                assert "deny" in (await asked(command, hook, hook.home, tool)).out
+                assert "deny" in (await run_as_agent(command, hook, hook.home, tool)).out
 
 
 class TestOlder:
@@ -204,7 +206,7 @@ class TestOlder:
         """Installing replaces old hooks; with `--project` it warns about the user's old ones."""
         hook = Hook.at(tmp_path / "home")
         path = hook.home / ".claude" / "settings.json"
-        await installed(hook)
+        await install_hooks(hook)
         path.write_text(path.read_text().replace(f"--config-dir {hook.config}", ""))
         ran = await hook.command("install", "claude-code", "--project", str(tmp_path))
         assert f"Those in {path} can be switched off" in ran.err

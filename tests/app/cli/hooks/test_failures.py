@@ -30,7 +30,7 @@ from .running import INTERLOCK, Hook, Ran, ended, recorded
 RULES = "require human-approval before deploy"
 
 
-def blocked(ran: Ran, *said: str) -> None:
+def assert_blocked(ran: Ran, *said: str) -> None:
     assert (ran.code, ran.out) == (2, ""), ran
     for each in said:
         assert each in ran.err
@@ -39,7 +39,7 @@ def blocked(ran: Ran, *said: str) -> None:
 
 
 @asynccontextmanager
-async def answering(answer: Callable[[bytes], bytes | None]):
+async def foreign_server(answer: Callable[[bytes], bytes | None]):
     """A foreign server on loopback; it stays silent and open if the answer is `None`."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -78,7 +78,7 @@ class TestEnvelope:
     )
     async def test_non_event_blocks(self, tmp_path: Path, data: bytes, said: str) -> None:
         """Input that is not an event blocks the call, and the error describes it."""
-        blocked(await Hook.at(tmp_path / "home").run(data), said)
+        assert_blocked(await Hook.at(tmp_path / "home").run(data), said)
 
     @pytest.mark.parametrize(
         "changed",
@@ -96,12 +96,14 @@ class TestEnvelope:
     ) -> None:
         """A required field that is missing or of another type blocks the call and is named."""
         event = recorded("pre_bash", **changed)
-        blocked(await Hook.at(tmp_path / "home").run(event), *changed)
+        assert_blocked(await Hook.at(tmp_path / "home").run(event), *changed)
 
     @pytest.mark.parametrize("event", ["SubagentStop", "UserPromptSubmit", "PreToolUse2"])
     async def test_unknown_event_blocks(self, tmp_path: Path, event: str) -> None:
         """An unknown event blocks, because it may be a later name of a known one."""
-        blocked(await Hook.at(tmp_path / "home").run(recorded("pre_bash", hook_event_name=event)), event)
+        assert_blocked(
+            await Hook.at(tmp_path / "home").run(recorded("pre_bash", hook_event_name=event)), event
+        )
 
     @pytest.mark.parametrize(
         "given",
@@ -112,14 +114,16 @@ class TestEnvelope:
         """Input that cannot be sent to the gate unchanged blocks the call."""
         event = json.dumps(recorded("pre_bash", tool_input="HERE")).encode().replace(b'"HERE"', given)
         async with served(tmp_path) as server:
-            blocked(await Hook.at(tmp_path / "home", server).run(event))
+            assert_blocked(await Hook.at(tmp_path / "home", server).run(event))
 
 
 class TestServers:
     async def test_down_server_blocks_the_call(self, tmp_path: Path) -> None:
         """If the named server is down, the call is blocked and no other server is started."""
         hook = Hook.at(tmp_path / "home", INTERLOCK_URL="ws://127.0.0.1:9", INTERLOCK_TOKEN="x")
-        blocked(await hook.run(recorded("pre_bash")), "no Interlock server listens on ws://127.0.0.1:9")
+        assert_blocked(
+            await hook.run(recorded("pre_bash")), "no Interlock server listens on ws://127.0.0.1:9"
+        )
         assert not (hook.home / "s").exists()
 
     async def test_next_server_is_asked_if_first_is_down(self, tmp_path: Path) -> None:
@@ -153,15 +157,15 @@ class TestServers:
     async def test_invalid_url_is_named(self, tmp_path: Path, url: str) -> None:
         """An invalid URL is named."""
         hook = Hook.at(tmp_path / "home", INTERLOCK_URL=url, INTERLOCK_TOKEN="x")
-        blocked(await hook.run(recorded("pre_bash")), "INTERLOCK_URL")
+        assert_blocked(await hook.run(recorded("pre_bash")), "INTERLOCK_URL")
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", ["pre_bash", "session_start_startup"])
     async def test_silent_server_is_given_up(self, tmp_path: Path, name: str) -> None:
         """The hook gives up a silent server before the agent's timeout."""
-        async with answering(lambda _: None) as url:
+        async with foreign_server(lambda _: None) as url:
             hook = Hook.at(tmp_path / "home", INTERLOCK_URL=url, INTERLOCK_TOKEN="x")
-            blocked(await hook.run(recorded(name), "--timeout", "2"), "not answer")
+            assert_blocked(await hook.run(recorded(name), "--timeout", "2"), "not answer")
 
     @pytest.mark.slow
     async def test_server_silent_after_greeting_is_given_up(self, tmp_path: Path) -> None:
@@ -192,7 +196,7 @@ class TestServers:
         ) as server:
             url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             hook = Hook.at(tmp_path / "home", INTERLOCK_URL=url, INTERLOCK_TOKEN="x")
-            blocked(await hook.run(recorded("pre_bash"), "--timeout", "2"))
+            assert_blocked(await hook.run(recorded("pre_bash"), "--timeout", "2"))
             assert greeted == ["hello"]
 
     @pytest.mark.slow
@@ -209,21 +213,23 @@ class TestServers:
     )
     async def test_foreign_program_on_the_port_allows_nothing(self, tmp_path: Path, said: bytes) -> None:
         """A foreign program on the server's port allows nothing."""
-        async with answering(lambda _: said) as url:
+        async with foreign_server(lambda _: said) as url:
             hook = Hook.at(tmp_path / "home", INTERLOCK_URL=url, INTERLOCK_TOKEN="x")
-            blocked(await hook.run(recorded("pre_bash")))
+            assert_blocked(await hook.run(recorded("pre_bash")))
 
     async def test_wrong_token(self, tmp_path: Path) -> None:
         """An unknown token blocks the call, and the error says how to create one."""
         async with served(tmp_path) as server:
             hook = Hook.at(tmp_path / "home", server, INTERLOCK_TOKEN="wrong")
-            blocked(await hook.run(recorded("pre_bash")), "INTERLOCK_TOKEN", "interlock token new agent")
+            assert_blocked(
+                await hook.run(recorded("pre_bash")), "INTERLOCK_TOKEN", "interlock token new agent"
+            )
 
     async def test_operators_token(self, tmp_path: Path) -> None:
         """An operator's token blocks the call."""
         async with served(tmp_path) as server:
             hook = Hook.at(tmp_path / "home", server, INTERLOCK_TOKEN=server.ada)
-            blocked(await hook.run(recorded("pre_bash")))
+            assert_blocked(await hook.run(recorded("pre_bash")))
 
     async def test_token_file_readable_by_others_is_not_used(self, tmp_path: Path) -> None:
         """A token file that other users can read is not used."""
@@ -233,7 +239,7 @@ class TestServers:
             file = hook.config / "agent.token"
             file.write_text(server.agent)
             file.chmod(0o644)
-            blocked(await hook.run(recorded("pre_bash")), "chmod 600")
+            assert_blocked(await hook.run(recorded("pre_bash")), "chmod 600")
             file.chmod(0o600)
             assert (await hook.run(recorded("pre_bash"))).code == 0
 
@@ -245,7 +251,7 @@ class TestServers:
                 recorded("pre_bash", tool_name="deploy")
             )
             await until(server.hub.approvals)
-        blocked(await ended(hook))
+        assert_blocked(await ended(hook))
 
     async def test_lost_result_is_reported(self, tmp_path: Path) -> None:
         """A result that no server accepts is reported as not recorded."""
@@ -267,14 +273,16 @@ class TestProcess:
     )
     async def test_invalid_options_block(self, tmp_path: Path, line: list[str]) -> None:
         """Invalid options block the call."""
-        blocked(await Hook.at(tmp_path / "home").run(recorded("pre_bash"), *line), "--timeout SECONDS")
+        assert_blocked(
+            await Hook.at(tmp_path / "home").run(recorded("pre_bash"), *line), "--timeout SECONDS"
+        )
 
     @pytest.mark.parametrize("text", ["[hook]\nwait = 50", "[hook]\nnew = 1", "[hook", 'hook = "x"'])
     async def test_invalid_settings_block(self, tmp_path: Path, text: str) -> None:
         """Invalid settings block the call, and their file is named."""
         hook = Hook.at(tmp_path / "home")
         (hook.config / "interlock.toml").write_text(text)
-        blocked(await hook.run(recorded("pre_bash")), "interlock.toml")
+        assert_blocked(await hook.run(recorded("pre_bash")), "interlock.toml")
 
     @pytest.mark.slow
     async def test_unending_stdin_blocks_before_timeout(self, tmp_path: Path) -> None:
@@ -290,7 +298,7 @@ class TestProcess:
             stderr=asyncio.subprocess.PIPE,
             env=Hook.at(tmp_path / "home").environment,
         )
-        blocked(await ended(process), "in time")
+        assert_blocked(await ended(process), "in time")
 
     @pytest.mark.slow
     async def test_closed_stdout_blocks(self, tmp_path: Path) -> None:

@@ -41,14 +41,14 @@ class Watched:
         self.looks += 1
         await asyncio.sleep(SHORT)
 
-    async def goes_on(self) -> bool:
+    async def keeps_running(self) -> bool:
         """Return whether the server keeps running for many times its idle time."""
         last = self.looks + 20
         while self.looks < last and not self.ended.done():  # noqa: ASYNC110
             await asyncio.sleep(SHORT)
         return not self.ended.done()
 
-    async def ends(self) -> None:
+    async def wait_for_end(self) -> None:
         await asyncio.wait_for(self.ended, 30)
 
 
@@ -67,7 +67,7 @@ class TestUse:
     async def test_unused_server_ends(self, tmp_path: Path) -> None:
         """A server without any connection ends."""
         async with served(tmp_path) as server, watched(server.gateway) as watch:
-            await watch.ends()
+            await watch.wait_for_end()
 
     async def test_open_session_keeps_server_running(self, tmp_path: Path) -> None:
         """The server keeps running while a session is open, even without a connection."""
@@ -76,18 +76,18 @@ class TestUse:
             gate = await client.open("bot")
             await client.close()
             async with watched(server.gateway) as watch:
-                assert await watch.goes_on()
+                assert await watch.keeps_running()
                 await server.hub.close_session(gate.id, "ada")
-                await watch.ends()
+                await watch.wait_for_end()
 
     @pytest.mark.slow
     async def test_connected_console_keeps_server_running(self, tmp_path: Path) -> None:
         """The server keeps running while a console is connected, and ends afterwards."""
         async with served(tmp_path) as server:
             async with server.console(), watched(server.gateway) as watch:
-                assert await watch.goes_on()
+                assert await watch.keeps_running()
             async with watched(server.gateway) as watch:
-                await watch.ends()
+                await watch.wait_for_end()
 
     @pytest.mark.slow
     async def test_starting_hook_keeps_server_running(self) -> None:
@@ -100,9 +100,9 @@ class TestUse:
                 served(Path(folder), address=Address(path=socket)) as server,
                 watched(server.gateway) as watch,
             ):
-                assert await watch.goes_on()
+                assert await watch.keeps_running()
                 os.close(held)
-                await watch.ends()
+                await watch.wait_for_end()
                 again = os.open(lock_of(socket), os.O_RDWR)
                 with pytest.raises(BlockingIOError):
                     fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -556,23 +556,23 @@ class TestAgainst:
     OLD = "require test before deploy\nrequire human-approval before push\n"
 
     @pytest.fixture
-    def old(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    def old_rules(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "old.rules").write_text(self.OLD)
         return "old.rules"
 
-    def test_equivalent_rules_pass(self, old: str) -> None:
+    def test_equivalent_rules_pass(self, old_rules: str) -> None:
         Path("new.rules").write_text(f"# moved\n{self.OLD}")
-        code, out, err = check("new.rules", against=[old])
+        code, out, err = check("new.rules", against=[old_rules])
         assert (code, err) == (0, "")
         assert out == (
             "Against old.rules\n"
             "  The same: every sequence of calls is allowed, asked about and blocked as before.\n"
         )
 
-    def test_newly_possible_calls_fail(self, old: str) -> None:
+    def test_newly_possible_calls_fail(self, old_rules: str) -> None:
         Path("new.rules").write_text("require human-approval before push by 2\nblock rm\n")
-        code, out, _ = check("new.rules", against=[old])
+        code, out, _ = check("new.rules", against=[old_rules])
         assert (code, out) == (
             3,
             "Against old.rules\n"
@@ -588,41 +588,41 @@ class TestAgainst:
             "      before push by 2)\n",
         )
 
-    def test_stricter_rules_pass(self, old: str) -> None:
+    def test_stricter_rules_pass(self, old_rules: str) -> None:
         Path("new.rules").write_text(f"{self.OLD}block rm\n")
-        assert check("new.rules", against=[old])[0] == 0
+        assert check("new.rules", against=[old_rules])[0] == 0
 
-    def test_unknown_difference_fails(self, old: str) -> None:
-        Path(old).write_text("limit push to 3 per 1h\n")
+    def test_unknown_difference_fails(self, old_rules: str) -> None:
+        Path(old_rules).write_text("limit push to 3 per 1h\n")
         Path("new.rules").write_text("limit push to 3 per 2h\n")
-        code, out, _ = check("new.rules", against=[old])
+        code, out, _ = check("new.rules", against=[old_rules])
         assert code == 3
         assert "not known: times differ" in out
 
-    def test_errors_of_either_file_come_first(self, old: str) -> None:
+    def test_errors_of_either_file_come_first(self, old_rules: str) -> None:
         Path("new.rules").write_text("require test befor deploy\n")
-        assert check("new.rules", against=[old])[0] == 2
-        code, out, err = check(old, against=["new.rules"])
+        assert check("new.rules", against=[old_rules])[0] == 2
+        code, out, err = check(old_rules, against=["new.rules"])
         assert (code, out) == (2, "")
         assert "new.rules:1:14" in err
         Path("new.rules").write_text("block a\nrequire a before b\n")
-        assert check("new.rules", against=[old])[0] == 1
+        assert check("new.rules", against=[old_rules])[0] == 1
 
-    def test_formats(self, old: str) -> None:
+    def test_formats(self, old_rules: str) -> None:
         Path("new.rules").write_text("require test before deploy\n")
-        found = json_text.loads(check("new.rules", against=[old], form="json")[1])["against"]
+        found = json_text.loads(check("new.rules", against=[old_rules], form="json")[1])["against"]
         [difference] = found["differences"]
         assert (found["same"], found["looser"], found["unknown"]) == (False, True, [])
         assert (difference["kind"], difference["before"], difference["now"]) == ("fewer", 1, 0)
         assert difference["rule"] == "old.rules:2"
-        code, out, _ = check("new.rules", against=[old], form="github")
+        code, out, _ = check("new.rules", against=[old_rules], form="github")
         assert code == 3
         assert out == (
             "::warning file=new.rules,title=interlock check%3A warning::needs fewer people: push%0A"
             "asked before, allowed now (old.rules:2: require human-approval before push)\n"
         )
 
-    def test_each_is_refused(self, old: str) -> None:
-        code, _, err = check(old, against=[old], each=True)
+    def test_each_is_refused(self, old_rules: str) -> None:
+        code, _, err = check(old_rules, against=[old_rules], each=True)
         assert code == 2
         assert "--each" in err

@@ -127,7 +127,7 @@ require human-approval before deploy by 3 within 15m when input.env = "#1"  # no
 ).registry
 
 
-def by_hand() -> SkillNet:
+def net_without_rule() -> SkillNet:
     """Return a net with a condition but without a rule."""
     return define_skill_net(
         "gate",
@@ -188,7 +188,7 @@ class TestNewer:
 
     def test_net_without_rule_names_its_calls(self) -> None:
         """For a net without a rule, the label names the calls that its condition governs."""
-        net = {"gate": by_hand()}
+        net = {"gate": net_without_rule()}
         assert [e.text for e in elements(to_svg(net), "rule")] == ["bash, write when input.n > 3"]
         assert "bash, write · partial" in texts(to_svg(net))
         assert "when input.n #62; 3" in to_mermaid(net)

@@ -35,7 +35,7 @@ class Desk:
         return self.server.url
 
     @property
-    def kept(self) -> list[Path]:
+    def login_files(self) -> list[Path]:
         """The files that keep this user's logins."""
         return [*(self.directory / "config").glob("login-*.json")]
 
@@ -74,7 +74,7 @@ class TestLogin:
         assert f"Open {desk.provider.issuer}/activate in a browser" in done.stderr
         assert "the code WDJB-MJHT" in done.stderr
         assert f"Logged in at {desk.url} as maria, until" in done.stderr
-        [file] = desk.kept
+        [file] = desk.login_files
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         listed = await desk.run("approvals", "list", "--connect", desk.url)
         assert (listed.returncode, listed.stderr) == (0, "No request is open.\n")
@@ -100,7 +100,7 @@ class TestLogin:
         [entry] = [each for each in desk.server.tokens.tokens() if each.login is not None]
         done = await desk.run("login", "--connect", desk.url, "--logout")
         assert (done.returncode, done.stdout) == (0, f"Logged out at {desk.url}: maria\n")
-        assert desk.kept == []
+        assert desk.login_files == []
         assert not desk.server.tokens.in_force(entry.id)
         again = await desk.run("login", "--connect", desk.url, "--logout")
         assert again.stdout == f"Nobody is logged in at {desk.url}.\n"
@@ -117,7 +117,7 @@ class TestLogin:
     async def test_ended_login_names_the_command(self, desk: Desk) -> None:
         """The error names the command that logs in again."""
         await desk.log_in()
-        [file] = desk.kept
+        [file] = desk.login_files
         old = (datetime.now(UTC) - timedelta(minutes=1)).isoformat()
         file.write_text(re.sub(r'"ends":"[^"]*"', f'"ends":"{old}"', file.read_text()))
         listed = await desk.run("approvals", "list", "--connect", desk.url)
@@ -136,7 +136,7 @@ class TestRefusals:
         done = await desk.log_in(answer=answer)
         assert done.returncode == 1
         assert said in done.stderr
-        assert desk.kept == []
+        assert desk.login_files == []
 
     @pytest.mark.slow
     async def test_login_without_role(self, desk: Desk) -> None:
@@ -145,7 +145,7 @@ class TestRefusals:
         done = await desk.log_in()
         assert done.returncode == 1
         assert "'eve' has no role here" in done.stderr
-        assert desk.kept == []
+        assert desk.login_files == []
 
     @pytest.mark.slow
     async def test_unreachable_provider_keeps_existing_login(self, desk: Desk) -> None:
@@ -183,7 +183,7 @@ class TestRoles:
         desk.provider.person = person("maria")
         listed = await desk.run("approvals", "list", "--connect", desk.url)
         assert "log in again" in listed.stderr
-        assert desk.kept == []
+        assert desk.login_files == []
         assert not [each for each in desk.server.tokens.tokens() if each.login is not None]
 
     @pytest.mark.slow
@@ -193,7 +193,7 @@ class TestRoles:
         text = desk.server.tokens.path.read_text()
         content = TokenContent.model_validate_json(text)
         assert [each.name for each in content.people or ()] == ["maria"]
-        [file] = desk.kept
+        [file] = desk.login_files
         token = file.read_text().partition('"token":"')[2].partition('"')[0]
         assert token.startswith("ilk_operator_")
         assert token not in text

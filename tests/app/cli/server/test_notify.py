@@ -85,7 +85,7 @@ def script(tmp_path: Path, text: str) -> tuple[str, ...]:
     return sys.executable, str(path)
 
 
-def gone(pid: int) -> bool:
+def has_process_ended(pid: int) -> bool:
     """Tell whether a process has ended or is a zombie."""
     state = Path(f"/proc/{pid}/stat")
     return not state.exists() or state.read_text().split()[2] == "Z"
@@ -219,7 +219,7 @@ class TestCommand:
             await sending
         pid = int(mark.read_text())
         for _ in range(500):
-            if gone(pid):
+            if has_process_ended(pid):
                 return
             await asyncio.sleep(0.01)
         raise AssertionError("its child goes on")
@@ -455,7 +455,7 @@ async def test_real_request_is_notified_once_without_input(tmp_path: Path) -> No
         ):
             session = await open_demo(hub, by="maria")
             await hub.send(session, TASK, by="maria")
-            await Waiting().until(lambda: told(out) == 1)
+            await Waiting().until(lambda: number_of_notifications(out) == 1)
             [request] = await hub.approvals()
             assert (await hub.decide(request.id, approved=True, by="maria")).ok
             await hub.wait(session)
@@ -467,7 +467,7 @@ async def test_real_request_is_notified_once_without_input(tmp_path: Path) -> No
     assert "./deploy" not in line
 
 
-def told(out: Path) -> int:
+def number_of_notifications(out: Path) -> int:
     return out.read_text().count("\n") if out.exists() else 0
 
 

@@ -31,7 +31,7 @@ def request(number: int) -> ApprovalState:
 
 
 @asynccontextmanager
-async def flooded(
+async def notifier_at_its_limit(
     server: Server, settings: NotifySettings, number: int
 ) -> AsyncIterator[tuple[Desk, Clock]]:
     """Run a notifier with `number` requests, two of which have used up the limit of the minute."""
@@ -59,7 +59,7 @@ class TestLimit:
         """With a limit of two per minute, two messages are followed by one about the other three."""
         async with served(OK) as server:
             settings = NotifySettings(to=(ntfy(server),), most=2, link="https://desk.example")
-            async with flooded(server, settings, 5) as (on, clock):
+            async with notifier_at_its_limit(server, settings, 5) as (on, clock):
                 assert 0 < on.waiting.sleeps[5][0] <= 60
                 await pass_a_minute(on, clock, 5)
                 await on.waiting.until(lambda: len(server.heard) == 3)
@@ -72,7 +72,7 @@ class TestLimit:
         """A configured URL gets an `approvals.waiting` event with the number and the ids."""
         async with served() as server:
             settings = NotifySettings(url=server.url, most=2)
-            async with flooded(server, settings, 5) as (on, clock):
+            async with notifier_at_its_limit(server, settings, 5) as (on, clock):
                 await pass_a_minute(on, clock, 5)
                 await on.waiting.until(lambda: len(server.heard) == 3)
                 said = json.loads(server.heard[2][2])["data"]
@@ -85,7 +85,7 @@ class TestLimit:
         """Requests that are decided in time are omitted; a single remaining one gets a normal message."""
         async with served() as server:
             settings = NotifySettings(url=server.url, most=2)
-            async with flooded(server, settings, 4) as (on, clock):
+            async with notifier_at_its_limit(server, settings, 4) as (on, clock):
                 on.hub.decided_elsewhere("ap3", approved=True, by="jo")
                 await pass_a_minute(on, clock, 4)
                 await on.waiting.until(lambda: len(server.heard) == 3)
@@ -97,7 +97,7 @@ class TestLimit:
         """The message about several requests names an operator who was asked to look at one of them."""
         async with served(OK) as server:
             settings = NotifySettings(to=(ntfy(server),), most=2)
-            async with flooded(server, settings, 4) as (on, clock):
+            async with notifier_at_its_limit(server, settings, 4) as (on, clock):
                 on.hub.publish(
                     "release-bot-1f3a",
                     ApprovalCommented(
@@ -114,7 +114,7 @@ class TestLimit:
         """The outcomes of notified requests share the same message."""
         async with served(OK) as server:
             settings = NotifySettings(to=(ntfy(server),), most=2)
-            async with flooded(server, settings, 3) as (on, clock):
+            async with notifier_at_its_limit(server, settings, 3) as (on, clock):
                 for each in (1, 2):
                     on.hub.decided_elsewhere(f"ap{each}", approved=True, by="jo")
                 [channel] = on.notifier._channels.values()
@@ -137,7 +137,7 @@ class TestLimit:
         """A failed message about several requests is repeated three times, like any other message."""
         async with served(OK, OK, FAILS) as server:
             settings = NotifySettings(to=(ntfy(server),), most=2)
-            async with flooded(server, settings, 4) as (on, clock):
+            async with notifier_at_its_limit(server, settings, 4) as (on, clock):
                 number = 5
                 clock.advance(60)
                 for tried in range(3, 7):

@@ -40,7 +40,7 @@ async def asked_again(console: ConsoleClient, first: str) -> list[ApprovalState]
     raise AssertionError("it was not asked again")
 
 
-async def asked_here(console: ConsoleClient) -> ApprovalState:
+async def request_at_own_server(console: ConsoleClient) -> ApprovalState:
     """Return the open request of a session that has moved to the console's own server."""
     for _ in range(900):
         found = [each for each in await console.approvals() if not console.server_of(each.session)]
@@ -225,7 +225,7 @@ class TestHook:
                 [first] = await until(console.approvals)
                 assert console.server_of(first.session) == f"ws://{one.where}"
                 one.process.send_signal(signal.SIGSTOP)
-                request = await asked_here(console)
+                request = await request_at_own_server(console)
                 outcome = await console.decide(request.id, approved=True, digest=request.digest)
                 assert outcome.ok, outcome.message
                 assert (await ended(running)).decision["permissionDecision"] == "allow"

@@ -94,7 +94,7 @@ async def judged(on: Stage) -> None:
     await on.pilot.pause(0.3)
 
 
-async def at(on: Stage, kind: type) -> None:
+async def wait_for_screen(on: Stage, kind: type) -> None:
     for _ in range(1000):
         if isinstance(on.app.screen, kind):
             return
@@ -105,9 +105,9 @@ async def at(on: Stage, kind: type) -> None:
 async def save(on: Stage, reason: str = "always fine") -> None:
     """Save as an operator does: the key, a reason, yes."""
     await on.press("ctrl+s")
-    await at(on, Loosen)
+    await wait_for_screen(on, Loosen)
     await on.press(*(" " if each == " " else each for each in reason), "enter")
-    await at(on, Confirm)
+    await wait_for_screen(on, Confirm)
     await on.wake()
     await on.press("y")
 
@@ -172,7 +172,7 @@ class TestProposed:
         """Escape leaves the request open and the file as it is."""
         async with proposed() as on:
             await on.press("escape")
-            await at(on, ApprovalScreen)
+            await wait_for_screen(on, ApprovalScreen)
             assert on.hub.asked == []
             assert text_of(rules) == RULES
 
@@ -195,12 +195,12 @@ class TestSaved:
 
     async def test_confirmation_names_the_file(self, rules: Path) -> None:
         """The confirmation names the file that is written, with symbolic links resolved."""
-        linked(rules)
+        replace_by_link(rules)
         async with proposed() as on:
             await on.press("ctrl+s")
-            await at(on, Loosen)
+            await wait_for_screen(on, Loosen)
             await on.press("x", "enter")
-            await at(on, Confirm)
+            await wait_for_screen(on, Confirm)
             await on.until("real.rules?")
             await on.press("n")
             assert "maria" not in text_of(rules)
@@ -209,7 +209,7 @@ class TestSaved:
         """Enter without a reason asks for one."""
         async with proposed() as on:
             await on.press("ctrl+s")
-            await at(on, Loosen)
+            await wait_for_screen(on, Loosen)
             await on.press("enter")
             await on.until("Type a reason")
             assert text_of(rules) == RULES
@@ -217,9 +217,9 @@ class TestSaved:
     async def test_changed_file_is_not_written(self, rules: Path) -> None:
         """A file that changed after the judgement is not written. The panel shows the rule instead."""
         async with proposed() as on:
-            changed(rules)
+            write_changed_rules(rules)
             await on.press("ctrl+s")
-            await at(on, RuleByHand)
+            await wait_for_screen(on, RuleByHand)
             await on.until("Add the rule by hand")
             assert "has changed" in on.painted()
             await on.press("c")
@@ -228,18 +228,18 @@ class TestSaved:
 
     async def test_already_changed_line_is_not_saved(self, rules: Path) -> None:
         """If the rule's line has changed in the file, the new rule is shown, not judged and not saved."""
-        changed(rules, RULES.replace("usual", "other"))
+        write_changed_rules(rules, RULES.replace("usual", "other"))
         async with proposed() as on:
             assert "not judged: deploy.rules:2 has changed" in on.painted()
             await on.press("ctrl+s")
-            await at(on, RuleByHand)
+            await wait_for_screen(on, RuleByHand)
 
     async def test_file_in_agents_directory_is_never_changed(self, rules: Path) -> None:
         """A rules file named by the settings in a directory that an agent can write is never changed."""
-        named_here(rules)
+        name_in_working_directory(rules)
         async with proposed() as on:
             await on.press("ctrl+s")
-            await at(on, RuleByHand)
+            await wait_for_screen(on, RuleByHand)
             await on.until("settings of the working directory")
             assert text_of(rules) == RULES
 
@@ -331,16 +331,16 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(os.stat(path).st_mode)
 
 
-def changed(path: Path, text: str = f"{RULES}block rm\n") -> None:
+def write_changed_rules(path: Path, text: str = f"{RULES}block rm\n") -> None:
     path.write_text(text)
 
 
-def linked(path: Path) -> None:
+def replace_by_link(path: Path) -> None:
     path.rename(path.parent / "real.rules")
     path.symlink_to("real.rules")
 
 
-def named_here(path: Path) -> None:
+def name_in_working_directory(path: Path) -> None:
     (path.parent / "interlock.toml").write_text('rules = ["deploy.rules"]\n')
 
 

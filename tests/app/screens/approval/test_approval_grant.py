@@ -31,7 +31,7 @@ async def open_menu(on: Stage) -> GrantScreen:
     return on.app.screen
 
 
-async def say_why(on: Stage, reason: str = "often") -> None:
+async def type_reason(on: Stage, reason: str = "often") -> None:
     """Type the reason last, as an operator does."""
     on.app.screen.query_one("#reason").focus()
     await keys(on, *reason)
@@ -108,7 +108,7 @@ class TestMenu:
             await open_menu(on)
             await keys(on, *pressed)
             assert said in text(on, "#sentence")
-            await say_why(on)
+            await type_reason(on)
             await on.press("ctrl+g")
             await on.settle()
             [answer] = on.hub.answers
@@ -129,7 +129,7 @@ class TestMenu:
             await keys(on, "ctrl+g", "enter")
             assert on.hub.answers == []
             await keys(on, "backspace")
-            await say_why(on)
+            await type_reason(on)
             await keys(on, "ctrl+g")
             assert on.hub.answers[0].grant == GrantTerms("names", uses=12)
 
@@ -138,7 +138,7 @@ class TestMenu:
         """The waiting time restarts when the grant's sentence changes."""
         async with stage(asking()) as on:
             await open_menu(on)
-            await say_why(on)
+            await type_reason(on)
             on.app.screen.query_one("#scope").focus()
             await keys(on, "right", "ctrl+g")
             assert on.hub.answers == []
@@ -166,7 +166,7 @@ class TestMenu:
             await open_menu(on)
             assert "A subagent made this call" in text(on, "#sentence")
             assert text(on, "#limits") == ""
-            await say_why(on)
+            await type_reason(on)
             await on.wake()
             await keys(on, "ctrl+g")
             assert on.hub.answers == []
@@ -239,7 +239,7 @@ class TestRefused:
             await open_menu(on)
             assert "not bash → deploy: only exactly this input can be granted" in text(on, "#narrowed")
             await keys(on, "right", "left")
-            await say_why(on)
+            await type_reason(on)
             await keys(on, "ctrl+g")
             assert on.hub.answers[0].grant == GrantTerms("input")
 

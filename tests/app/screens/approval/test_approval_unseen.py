@@ -39,12 +39,12 @@ def asking(**more: object) -> SessionState:
     return state
 
 
-def squeezed(text: str) -> str:
+def without_wrapping(text: str) -> str:
     """A text without the characters that wrapping, borders and bars add."""
     return "".join(letter for letter in text if letter.isascii() and not letter.isspace())
 
 
-async def all_pages(on: Stage, key: str = "a") -> str:
+async def show_all_pages(on: Stage, key: str = "a") -> str:
     """Press `key` until nothing is unseen, and return all that was painted."""
     guard = on.app.screen.query_one(RequestList).guard
     seen = on.painted()
@@ -70,9 +70,9 @@ class TestLongRequests:
             await on.press("a")
             await on.wake()
             assert on.decisions() == []
-            seen += await all_pages(on)
+            seen += await show_all_pages(on)
             assert on.decisions() == []
-            assert BAD in squeezed(seen)
+            assert BAD in without_wrapping(seen)
             await on.press("a")
             await on.settle()
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]
@@ -97,7 +97,7 @@ class TestLongRequests:
             await on.press("a")
             await on.wake()
             await on.until("a show the next page · 3 of 18")
-            await all_pages(on)
+            await show_all_pages(on)
             await on.until("✓a approve")
             assert "show the next page" not in on.painted()
 
@@ -110,7 +110,7 @@ class TestLongRequests:
             await on.press(key)
             await on.wake()
             assert on.app.screen is dialog
-            await all_pages(on, key)
+            await show_all_pages(on, key)
             assert on.app.screen is dialog
             await on.press(key)
             await on.settle()
@@ -141,7 +141,7 @@ class TestWaysAround:
             await on.wake()
             assert on.decisions() == []
             assert dialog.query_one(RequestList).scroll_offset.y < 100
-            assert "line 150" in await all_pages(on)
+            assert "line 150" in await show_all_pages(on)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("size", [(60, 20), (80, 20), (80, 24)])
@@ -217,7 +217,7 @@ class TestWaysAround:
             await on.press("a")
             await on.wake()
             assert on.decisions() == []
-            assert BAD in squeezed(await all_pages(on))
+            assert BAD in without_wrapping(await show_all_pages(on))
 
     async def test_too_small_a_terminal_approves_nothing(self) -> None:
         """If no line of the request fits on the screen, nothing is approved."""
@@ -236,7 +236,7 @@ class TestWaysAround:
         """A changed request must be shown again from its first line."""
         async with stage(asking(**LONG["heredoc"])) as on:
             dialog = await on.open_dialog()
-            await all_pages(on)
+            await show_all_pages(on)
             on.hub.asked_again("ap1", digest="other", input={"command": HEREDOC.replace("150", "rm")})
             await on.settle()
             assert dialog.request.id == "ap1+"
@@ -244,7 +244,7 @@ class TestWaysAround:
             await on.press("a")
             await on.wake()
             assert on.decisions() == []
-            assert "line rm" in await all_pages(on)
+            assert "line rm" in await show_all_pages(on)
             await on.press("a")
             await on.settle()
             assert [asked[1] for asked in on.decisions()] == ["ap1+"]
@@ -286,7 +286,7 @@ class TestWaysAround:
         """A dialog that is opened again must be read again."""
         async with stage(asking(**LONG["heredoc"])) as on:
             await on.open_dialog()
-            await all_pages(on)
+            await show_all_pages(on)
             await on.press("escape")
             await on.settle()
             dialog = await on.open_dialog()
@@ -326,7 +326,7 @@ class TestReviewedEdit:
         before = "\n".join(f"line {n}" for n in range(120))
         async with stage(asking(input={"script": before}), size=(80, 24)) as on:
             await on.open_dialog()
-            await all_pages(on, "e")
+            await show_all_pages(on, "e")
             await on.press("e")
             await on.settle()
             form = on.app.screen

@@ -63,7 +63,7 @@ class TestWhileTheDialogStays:
         async with stage(asking()) as on:
             await on.open_dialog()
             await on.until("nobody has decided")
-            _claim(on)
+            _claim_by_ben(on)
             await on.until(SAID)
 
     async def test_claim_is_shown_in_reopened_dialog(self) -> None:
@@ -73,13 +73,13 @@ class TestWhileTheDialogStays:
             await on.until("nobody has decided")
             await on.press("escape")
             await on.settle()
-            _claim(on)
+            _claim_by_ben(on)
             await on.settle()
             await on.open_dialog()
             await on.until(SAID)
 
 
-def _claim(on: Stage) -> None:
+def _claim_by_ben(on: Stage) -> None:
     request = on.hub._change("ap1", claim=ClaimRecord(by="ben", at=NOW, until=SOON))
     claimed = ApprovalClaimed(approval_id="ap1", call_id=request.call_id, by="ben", until=SOON)
     on.hub.publish(request.session, claimed)

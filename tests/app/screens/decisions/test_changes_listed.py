@@ -98,7 +98,7 @@ class TestList:
 
 
 @pytest.fixture
-def more(tmp_path: Path) -> Path:
+def journal_of_more_kinds(tmp_path: Path) -> Path:
     """A journal with a grant given and revoked, an extended request, and changed rules."""
     path = tmp_path / "m.db"
     grant = GrantRecord(
@@ -138,10 +138,10 @@ def more(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 class TestMoreKinds:
     async def test_grants_extensions_and_rules_are_listed(
-        self, more: Path, size: tuple[int, int]
+        self, journal_of_more_kinds: Path, size: tuple[int, int]
     ) -> None:
         """Each change is a row with its kind and operator. The opened row has reason and request."""
-        async with desk(more, size) as on:
+        async with desk(journal_of_more_kinds, size) as on:
             await on.filter("kind:grant")
             await on.until("2 decisions match", "grant-1 revoked", "grant-1 given", "Δ changed by")
             await on.filter("kind:extension")

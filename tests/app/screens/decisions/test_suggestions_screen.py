@@ -67,7 +67,7 @@ def text_of(journal: Path) -> str:
     return (journal.parent / "deploy.rules").read_text()
 
 
-def hide(journal: Path) -> None:
+def delete_rules(journal: Path) -> None:
     (journal.parent / "deploy.rules").unlink()
 
 
@@ -205,7 +205,7 @@ class TestProposed:
     @pytest.mark.slow
     async def test_no_files(self, journal: Path) -> None:
         """If no files are known, the line for names has the focus."""
-        hide(journal)
+        delete_rules(journal)
         async with suggested(journal) as on:
             await on.until("Choose or name the rules files")
             assert on.app.focused is on.app.screen.query_one("#named")
@@ -260,7 +260,7 @@ class TestEnded:
             await on.until("✗")
 
 
-def full(*keys: str, until: str) -> Callable[[Pilot[None]], object]:
+def opened_after_keys(*keys: str, until: str) -> Callable[[Pilot[None]], object]:
     async def run(pilot: Pilot[None]) -> None:
         await opened(pilot)
         on = Desk(pilot.app, pilot)
@@ -278,10 +278,10 @@ def full(*keys: str, until: str) -> Callable[[Pilot[None]], object]:
 class TestLooks:
     def test_list(self, journal: Path, snap_compare: Compare, size: tuple[int, int]) -> None:
         """The suggestions with their rules files."""
-        run = full(until="What held in this history")
+        run = opened_after_keys(until="What held in this history")
         assert snap_compare(console(journal), terminal_size=size, run_before=run)
 
     def test_in_full(self, journal: Path, snap_compare: Compare, size: tuple[int, int]) -> None:
         """One suggestion, opened."""
-        run = full("enter", until="DOES")
+        run = opened_after_keys("enter", until="DOES")
         assert snap_compare(console(journal), terminal_size=size, run_before=run)

@@ -34,7 +34,7 @@ from .flows import flow_state, release, sign_off
 from .recorded import ID, KEY, write
 
 
-def with_a_net(**more: object) -> SessionState:
+def flow_with_a_net(**more: object) -> SessionState:
     state = release(**more)
     net = require("lint", "test", 3, "gate")
     state.nets[net.key] = net
@@ -63,7 +63,7 @@ async def replayed(folder: Path, **more: object) -> AsyncIterator[tuple[Desk, Re
         yield on, screen
 
 
-def at(screen: ReplayScreen, step: int) -> int:
+def number_of_step(screen: ReplayScreen, step: int) -> int:
     """The number of the event that records the flow's step number `step`."""
     return next(
         number
@@ -75,7 +75,7 @@ def at(screen: ReplayScreen, step: int) -> int:
 class TestLines:
     def test_flow_precedes_the_nets(self) -> None:
         """P-55: the flow's state, with a token at each live state, precedes the nets of its calls."""
-        state = with_a_net()
+        state = flow_with_a_net()
         said = text(flow_blocks(state))
         assert "flow Release  step 2 · at Notes" in said
         assert "Commit ○ → Notes ● → SignOff ○ → Published ○" in said
@@ -145,7 +145,7 @@ class TestTranscript:
 class TestLive:
     async def test_flow_is_first_and_enter_opens_its_picture(self) -> None:
         """P-55: the live screen shows the flow first. Enter opens its picture."""
-        async with stage(with_a_net()) as on:
+        async with stage(flow_with_a_net()) as on:
             painted = on.painted()
             assert painted.index("flow Release") < painted.index("[x] require-lint-before-test")
             assert "flow Release · step 2 · at Notes" in painted
@@ -229,7 +229,7 @@ class TestReplay:
     async def test_step_shows_states_before_and_after(self, tmp_path: Path) -> None:
         """P-55: a step shows the flow's state before and after it."""
         async with replayed(tmp_path) as (on, screen):
-            screen.position = at(screen, 1)
+            screen.position = number_of_step(screen, 1)
             await on.until("step 1 · at Draft")
             assert "was at Commit" in on.painted()
             assert "Commit ○ → Draft ●" in on.painted()
@@ -238,7 +238,7 @@ class TestReplay:
     async def test_p_draws_graph_of_the_moment(self, tmp_path: Path) -> None:
         """P-55: `p` draws the graph with the states of that moment."""
         async with replayed(tmp_path) as (on, screen):
-            screen.position = at(screen, 1)
+            screen.position = number_of_step(screen, 1)
             await on.press("p")
             await on.until(
                 "✓  Commit    work collect   Δ worked last", "●  Draft     agent Write   is next"
@@ -258,7 +258,7 @@ class TestReplay:
     async def test_inspector_shows_states_with_masked_keys(self, tmp_path: Path) -> None:
         """P-55: a step's details have its states' values and texts, with keys masked."""
         async with replayed(tmp_path, size=(120, 60)) as (on, screen):
-            screen.position = at(screen, 3)
+            screen.position = number_of_step(screen, 3)
             await on.press("alt+2")
             await on.until("state Notes", "faster, with", "Draft called submit")
             assert KEY not in on.painted()
@@ -273,7 +273,7 @@ class TestReplay:
     async def test_enter_shows_values_of_the_moment(self, tmp_path: Path) -> None:
         """P-55: enter on the flow shows the values of that moment, not of the end."""
         async with replayed(tmp_path, size=(120, 60)) as (on, screen):
-            screen.position = at(screen, 1)
+            screen.position = number_of_step(screen, 1)
             await on.press("alt+3")
             screen.query_one("#nets", BlockList).select(FLOW)
             await on.press("enter")

@@ -12,7 +12,7 @@ from ...support.scenes import before, deploy_request, docs_writer, entry, releas
 from ...support.stage import Stage, stage
 
 
-def two() -> tuple[SessionState, SessionState]:
+def two_waiting_sessions() -> tuple[SessionState, SessionState]:
     """Two waiting sessions, the first with the more urgent request. Both calls have the same id."""
     first, second = release_bot(), docs_writer()
     first.approvals["ap1"] = deploy_request(risk="high")
@@ -36,14 +36,14 @@ class TestRequestAtHand:
     @pytest.mark.parametrize("pane", ["alt+1", "alt+2", "alt+3", "alt+4"])
     async def test_keys_open_request_of_shown_session(self, key: str, pane: str) -> None:
         """The keys open the request of the session on screen, not the one under the hidden cursor."""
-        async with stage(*two()) as on:
+        async with stage(*two_waiting_sessions()) as on:
             await on.press("alt+1", "j", pane, key)
             assert await opened(on) == "ap2"
 
     @pytest.mark.slow
     async def test_focused_queue_opens_request_under_cursor(self) -> None:
         """In the queue the keys open the request under the cursor, whose session is shown."""
-        async with stage(*two()) as on:
+        async with stage(*two_waiting_sessions()) as on:
             await on.press("alt+5", "a")
             assert await opened(on) == "ap1"
             await on.press("escape")
@@ -74,7 +74,7 @@ class TestRequestAtHand:
     @pytest.mark.slow
     async def test_duplicate_call_id_opens_request_of_shown_session(self) -> None:
         """If calls of two sessions have the same id, enter opens the request of the session on screen."""
-        async with stage(*two()) as on:
+        async with stage(*two_waiting_sessions()) as on:
             await on.press("alt+1", "j", "alt+2", "G", "enter")
             assert await opened(on) == "ap2"
 

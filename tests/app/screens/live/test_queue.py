@@ -104,7 +104,7 @@ class TestOrder:
             assert on.decisions() == []
 
 
-def lack(on: Stage, lacking: Unread) -> None:
+def set_unread(on: Stage, lacking: Unread) -> None:
     """Pretend that the hub belongs to a server and that so much is still unread."""
     on.hub.lacking = lacking
     on.app.screen.post_message(HubMoved(()))
@@ -117,13 +117,13 @@ class TestBeingRead:
     async def test_count_includes_unread_requests(self) -> None:
         """The count includes unread requests, and the list says how many are missing."""
         async with stage(asking(asks(1), asks(2))) as on:
-            lack(on, Unread(3, 9_998))
+            set_unread(on, Unread(3, 9_998))
             await on.until("Waiting (10000)")
             assert "Sessions · 3 to read" in on.painted()
             assert on.app.title == "Interlock · 10000 waiting"
             [last] = on.app.screen.query_one(WaitingList).blocks[-1].lines(40)
             assert last.plain == "and 9,998 more after these"
-            lack(on, Unread())
+            set_unread(on, Unread())
             await on.until("Waiting (2)")
             assert "to read" not in on.painted()
 
@@ -132,7 +132,7 @@ class TestBeingRead:
         """The screen reports that no session runs only after it has read the server's list."""
         async with stage() as on:
             on.hub.states.clear()
-            lack(on, Unread(1, 0))
+            set_unread(on, Unread(1, 0))
             await on.until("Reading the server's")
             assert "No session runs" not in on.painted()
 
@@ -152,7 +152,7 @@ class TestBeingRead:
                 return state
 
             on.hub.approvals, on.hub.session = listed, read
-            lack(on, Unread(1, 0))
+            set_unread(on, Unread(1, 0))
             await on.until("stage-1")
             await on.press("alt+5", "enter")
             await on.settle()

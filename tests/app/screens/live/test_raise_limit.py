@@ -42,7 +42,7 @@ def shown(*states: SessionState) -> AbstractAsyncContextManager[Stage]:
     return stage(*(states or (limited(),)))
 
 
-def limits(on: Stage) -> list[tuple[object, ...]]:
+def sent_limits(on: Stage) -> list[tuple[object, ...]]:
     return [asked for asked in on.hub.asked if asked[0] == "limit"]
 
 
@@ -114,13 +114,13 @@ class TestRaising:
             await on.until("Spent $1.25 of $1.00.")
             await on.press("1", "enter")
             await on.until("✗ Expected more than $1.00, which is the limit already")
-            assert limits(on) == []
+            assert sent_limits(on) == []
             await on.press("5", "enter", "enter")
             await on.until("Type a reason")
-            assert limits(on) == []
+            assert sent_limits(on) == []
             await on.press("o", "k", "enter")
             await on.until("may now cost $15.00")
-            assert limits(on) == [("limit", "docs-writer-77c0", 15.0, "maria", "ok")]
+            assert sent_limits(on) == [("limit", "docs-writer-77c0", 15.0, "maria", "ok")]
             assert isinstance(on.app.screen, LiveScreen)
             await on.until("$1.25 of $15.00")
 
@@ -131,7 +131,7 @@ class TestRaising:
             await on.press("dollar_sign", "9", "escape")
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)
-            assert limits(on) == []
+            assert sent_limits(on) == []
 
     async def test_hub_refusal_is_shown(self) -> None:
         """Limits: a refusal by the hub is shown with its reason."""

@@ -39,7 +39,7 @@ async def opened(shown: Desk, rules: str = "") -> BacktestScreen:
     return screen_of(shown)
 
 
-async def done(shown: Desk) -> list[str]:
+async def report_lines(shown: Desk) -> list[str]:
     """The lines of the finished report."""
     await shown.until("✓ done")
     report = screen_of(shown).query_one(BlockList)
@@ -56,7 +56,7 @@ class TestReport:
             await opened(shown, "strict.rules")
             assert f"this session: {SESSION}" in shown.painted()
             await shown.press("enter")
-            lines = await done(shown)
+            lines = await report_lines(shown)
             assert lines[:3] == [
                 "4 of 5 decisions change: test (1), deploy (1), push (1) and 1 more.",
                 "5 calls in 1 session, 1 with a divergence, 3 hypothetical",
@@ -77,7 +77,7 @@ class TestReport:
         async with desk(replay_of(database)) as shown:
             await opened(shown, "strict.rules")
             await shown.press("tab", "right", "f5")
-            await done(shown)
+            await report_lines(shown)
             await shown.press("enter")
             await shown.when(lambda: isinstance(shown.app.screen, ReplayScreen))
             replay = shown.app.screen
@@ -92,7 +92,7 @@ class TestReport:
             screen = await opened(shown, "strict.rules")
             screen.query_one(Choice).chosen = "all"
             await shown.press("enter")
-            lines = await done(shown)
+            lines = await report_lines(shown)
             assert lines[0].startswith("4 of 6 decisions change")
             assert lines[1].startswith("6 calls in 2 sessions, 1 with a divergence")
             assert not any(QUIET in line for line in lines)
@@ -106,7 +106,7 @@ class TestReport:
             assert since.display
             since.value = "2026-11-20T14:01:05"
             await shown.press("f5")
-            assert (await done(shown))[0].startswith("1 call in 1 session")
+            assert (await report_lines(shown))[0].startswith("1 call in 1 session")
             since.value = "soon"
             await shown.press("f5")
             await shown.until("✗ 'soon' is not a time; use 30m, 24h, 7d, 14:05")
@@ -116,7 +116,7 @@ class TestReport:
         async with desk(replay_of(database, QUIET)) as shown:
             await opened(shown, "free.rules")
             await shown.press("enter")
-            assert any("No session diverges" in line for line in await done(shown))
+            assert any("No session diverges" in line for line in await report_lines(shown))
 
     async def test_journal_without_calls(self, database: Path, tmp_path: Path) -> None:
         """For a journal without calls the report says that there is nothing to judge."""
@@ -126,7 +126,7 @@ class TestReport:
         async with desk(replay_of(path, "empty-1")) as shown:
             await opened(shown, "strict.rules")
             await shown.press("enter")
-            assert any("nothing to judge" in line for line in await done(shown))
+            assert any("nothing to judge" in line for line in await report_lines(shown))
             assert "opens a session" not in shown.painted()
 
     async def test_new_judgement_replaces_the_old_one(self, database: Path) -> None:
@@ -134,17 +134,17 @@ class TestReport:
         async with desk(replay_of(database)) as shown:
             screen = await opened(shown, "strict.rules")
             await shown.press("enter")
-            first = await done(shown)
+            first = await report_lines(shown)
             await shown.press("end")
             screen.query_one("#rules", Input).value = "free.rules"
             await shown.until("◌ found under strict.rules over this session", "f5 judge again")
             await shown.press("f5")
             await shown.until("▸ 3 newly allowed", "5 calls in 1 session")
-            assert await done(shown) != first
+            assert await report_lines(shown) != first
             await shown.press("s", "right")
             await shown.until("◌ found under free.rules over this session")
             await shown.press("left")
-            await done(shown)
+            await report_lines(shown)
 
 
 @pytest.mark.slow
@@ -194,7 +194,7 @@ class TestTrouble:
             await shown.until("✗ There is no journal")
             screen._journal = here
             await shown.press("f5")
-            await done(shown)
+            await report_lines(shown)
 
 
 @pytest.mark.slow

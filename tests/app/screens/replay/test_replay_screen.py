@@ -59,7 +59,7 @@ def text_in(panel: object) -> list[str]:
     return [line.plain for block in panel.query_one(BlockList).blocks for line in block.lines(110)]
 
 
-def frames(panel: object) -> list[Widget]:
+def frames_of(panel: object) -> list[Widget]:
     assert isinstance(panel, Detail)
     return list(panel.query(".frame"))
 
@@ -68,7 +68,7 @@ def text_of(screen: ReplayScreen, name: str) -> str:
     return str(screen.query_one(f"#{name}", Static).content)
 
 
-def where(screen: ReplayScreen) -> str:
+def title_text(screen: ReplayScreen) -> str:
     return screen.query_one(ScreenBar).render().plain
 
 
@@ -80,7 +80,7 @@ class TestStepping:
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
             assert screen.position == 1
-            assert f"event 1 of {TOTAL} · 14:00:00" in where(screen)
+            assert f"event 1 of {TOTAL} · 14:00:00" in title_text(screen)
             assert "session.opened" in text_of(screen, "what")
 
     @pytest.mark.slow
@@ -285,9 +285,9 @@ class TestMoment:
         """The heading shows the mode at that moment."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
-            assert "enforce" in where(screen)
+            assert "enforce" in title_text(screen)
             await pilot.press("end")
-            assert "shadow" in where(screen)
+            assert "shadow" in title_text(screen)
 
     @pytest.mark.slow
     async def test_mode_and_days_fit_in_80_columns(self) -> None:
@@ -388,7 +388,9 @@ class TestClosely:
             await pilot.pause()
             assert isinstance(pilot.app.screen, Detail)
             assert not isinstance(pilot.app.screen, DecisionDetail)
-            assert any("session.status" in str(frame.border_title) for frame in frames(pilot.app.screen))
+            assert any(
+                "session.status" in str(frame.border_title) for frame in frames_of(pilot.app.screen)
+            )
 
     @pytest.mark.slow
     async def test_result_pane_shows_approver_and_reason(self) -> None:
@@ -508,7 +510,7 @@ class TestTrouble:
             assert "Shown are the 6 events before it." in text_of(screen, "trouble")
             assert screen.query_one("#trouble").region.area > 0
             assert screen.position == 3
-            assert f"event 3 of {6}" in where(screen)
+            assert f"event 3 of {6}" in title_text(screen)
             await pilot.press("end")
             assert (screen.position, screen.query_one(Scrubber).position) == (6, 6)
 

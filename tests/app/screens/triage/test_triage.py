@@ -72,7 +72,7 @@ def approved(on: Stage) -> dict[str, str | None]:
     return {each.approval_id: each.digest for each in on.hub.answers if each.approved}
 
 
-async def sees(on: Stage) -> None:
+async def stay_until_read(on: Stage) -> None:
     """Keep the screen as it is for long enough to be read."""
     await on.wake()
     await on.settle()
@@ -83,7 +83,7 @@ class TestApprove:
         """Triage: a key approves the request under the cursor with the digest that was shown."""
         async with triage(*pushes(3)) as on:
             await on.press("j")
-            await sees(on)
+            await stay_until_read(on)
             chosen = cursor(on)
             await on.press("a")
             await on.settle()
@@ -96,7 +96,7 @@ class TestApprove:
         """Triage: two keys mark and approve five requests of one group."""
         async with triage(*pushes(5), *deploys(("prod", "9f31c02"))) as on:
             await on.press("j")
-            await sees(on)
+            await stay_until_read(on)
             await on.press("asterisk", "a")
             await on.settle()
             assert approved(on) == {f"q{n}": f"digest-{n}" for n in range(1, 6)}
@@ -177,7 +177,7 @@ class TestUnseen:
                 await on.settle()
                 assert isinstance(on.app.screen, ApprovalScreen)
                 await on.press("escape", "j")
-                await sees(on)
+                await stay_until_read(on)
             assert not on.hub.answers
 
     @pytest.mark.slow
@@ -211,7 +211,7 @@ class TestUnseen:
         said = CommentRecord(by="ben", at=NOW, text="not on a Friday")
         async with triage(*pushes(1), asks(2, comments=(said,)), size=SMALL) as on:
             await on.press("j")
-            await sees(on)
+            await stay_until_read(on)
             assert "1 comment" in on.painted()
             await on.press("a")
             await on.until("Opened, not approved: people have commented on it")
@@ -221,15 +221,15 @@ class TestUnseen:
     async def test_request_of_lost_agent_counts_as_unseen(self) -> None:
         """Triage: a request that was seen counts as unseen after its agent disconnects."""
         async with triage(*pushes(2), size=SMALL) as on:
-            await sees(on)
+            await stay_until_read(on)
             chosen = str(cursor(on))
             await on.press("j", "k")
-            await sees(on)
+            await stay_until_read(on)
             request = on.hub._change(chosen, disconnected=NOW)
             lost = {request.call_id: NOW}
             on.hub.tell(DisconnectedCalls(session=request.session, calls=lost))
             await on.until("disconnected")
-            await sees(on)
+            await stay_until_read(on)
             await on.press("a")
             await on.until("no connection waits for the answer")
             assert on.hub.answers == []
@@ -242,7 +242,7 @@ class TestUnseen:
             async with triage(taken, *pushes(3)[1:], size=SMALL) as on:
                 assert "ben has this" in on.painted()
                 await on.press("asterisk")
-                await sees(on)
+                await stay_until_read(on)
                 await on.press(key)
                 await on.until("ben has 1 of these: press it again to decide anyway")
                 await on.press(key)
@@ -274,7 +274,7 @@ class TestUnseen:
         async with triage(*pushes(30), size=SMALL) as on:
             for _ in range(4):
                 await on.press("pagedown")
-                await sees(on)
+                await stay_until_read(on)
             await on.press("asterisk", "a")
             await on.settle()
             assert len(approved(on)) == 30
@@ -286,7 +286,7 @@ class TestUnseen:
             for _ in range(4):
                 await on.press("pagedown")
                 await on.settle()
-            await sees(on)
+            await stay_until_read(on)
             await on.press("asterisk", "a")
             await on.settle()
             assert not on.hub.answers
@@ -299,12 +299,12 @@ class TestUnseen:
             on.hub.request(asks(8, id="q8", input={"command": "git push origin other"}))
             await on.settle()
             await on.press("G")
-            await sees(on)
+            await stay_until_read(on)
             await on.press("a")
             await on.settle()
             assert not on.hub.answers
             assert "something" not in on.painted()
-            await sees(on)
+            await stay_until_read(on)
             await on.press("a")
             await on.settle()
             assert len(on.hub.answers) == 1
@@ -334,7 +334,7 @@ class TestGuards:
             await on.press("a")
             await on.settle()
             assert not on.hub.answers
-            await sees(on)
+            await stay_until_read(on)
             await on.press("a")
             await on.settle()
             assert len(approved(on)) == 1
@@ -383,7 +383,7 @@ class TestGuards:
             assert "approved by ben  runs in 4 s" in on.painted()
             if cursor(on) != "q2":
                 await on.press("j")
-            await sees(on)
+            await stay_until_read(on)
             await on.press("u")
             await on.settle()
             assert ("take back", "q2", "maria") in on.hub.asked
@@ -418,7 +418,7 @@ class TestGuards:
         """Triage: marked requests that the filter hides are not decided with the visible ones."""
         async with triage(*pushes(3)) as on:
             await on.press("asterisk", "slash", *"feature-1", "enter")
-            await sees(on)
+            await stay_until_read(on)
             await on.press("a")
             await on.until("The filter hides marked requests")
             assert not on.hub.answers
@@ -430,7 +430,7 @@ class TestCursor:
         """Triage: a new request is inserted above, and the line under the cursor keeps its place."""
         async with triage(*pushes(5), size=SMALL) as on:
             await on.press("j", "j")
-            await sees(on)
+            await stay_until_read(on)
             before, line = cursor(on), line_of_cursor(on)
             on.hub.request(deploys(("prod", "1"))[0])
             await on.settle()
@@ -556,7 +556,7 @@ class TestDeny:
         """Triage: the marked requests are denied with one reason, each with its digest."""
         async with triage(*pushes(3)) as on:
             await on.press("asterisk", "d")
-            await sees(on)
+            await stay_until_read(on)
             await on.press(*"later")
             await on.press("enter")
             await on.settle()
@@ -568,7 +568,7 @@ class TestDeny:
         """Triage: letters in the reason approve nothing, and escape leaves the line without denying."""
         async with triage(*pushes(2)) as on:
             await on.press("d")
-            await sees(on)
+            await stay_until_read(on)
             await on.press("a", "x", "escape")
             await on.settle()
             assert not on.hub.answers
