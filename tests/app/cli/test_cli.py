@@ -59,7 +59,7 @@ print(sorted({"interlock.engine.flows", "litellm", "mcp", "textual"} & set(sys.m
 
 class TestLightness:
     @pytest.mark.slow
-    def test_is_of_what_is_used(self, tmp_path: Path) -> None:
+    def test_client_and_host_import_only_what_they_use(self, tmp_path: Path) -> None:
         """A client of a server, as for each MCP server of an agent, imports neither gate nor journal.
 
         A host imports both, but no flows before one is opened.
@@ -96,7 +96,7 @@ class TestNoTerminal:
     @pytest.mark.parametrize(
         "line", [["console"], ["replay", "x"], ["run", "--model", "openai/x", "--rules", "r", "task"]]
     )
-    def test_console_commands_say_so(self, line: list[str], tmp_path: Path) -> None:
+    def test_console_commands_fail(self, line: list[str], tmp_path: Path) -> None:
         """A console without a terminal is an error."""
         done = interlock(*line, cwd=tmp_path)
         assert done.returncode == 2
@@ -113,14 +113,14 @@ class TestBadInput:
         assert "limit: a number from 1, not 'many'" in done.stderr
 
     @pytest.mark.parametrize("words", [["--task", "go on"], ["--task=go on"]])
-    def test_a_task_to_resume_with(self, words: list[str], tmp_path: Path) -> None:
+    def test_resume_refuses_task_option(self, words: list[str], tmp_path: Path) -> None:
         """`resume --task` is refused, and the error says where to write the task."""
         done = interlock("resume", "abc", *words, cwd=tmp_path)
         assert done.returncode == 2
         assert "error: resume: the task is written behind the session, without --task" in done.stderr
 
     @pytest.mark.parametrize(("key", "code"), [("listen", 0), ("listn", 2)])
-    def test_a_setting_of_another_command(self, tmp_path: Path, key: str, code: int) -> None:
+    def test_setting_of_another_command_is_accepted(self, tmp_path: Path, key: str, code: int) -> None:
         """A settings file may set options of any command; an unknown key is an error."""
         (tmp_path / "a.rules").write_text("block rm\n")
         (tmp_path / "interlock").mkdir()

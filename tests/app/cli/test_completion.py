@@ -93,7 +93,7 @@ def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Shell]:
 class TestScripts:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", SHELLS)
-    def test_have_everything(self, name: str, tmp_path: Path) -> None:
+    def test_scripts_have_every_command_and_option(self, name: str, tmp_path: Path) -> None:
         """Each script has every command, part and option of the parsers."""
         text = script(name, tmp_path)
         for position in positions(parser()):
@@ -102,7 +102,7 @@ class TestScripts:
                 assert all(flag.lstrip("-") in text for flag in option.names)
 
     @pytest.mark.parametrize("name", SHELLS)
-    def test_are_read(self, name: str, tmp_path: Path) -> None:
+    def test_scripts_have_no_syntax_errors(self, name: str, tmp_path: Path) -> None:
         """The shell, if installed, finds no syntax error in its script."""
         if shutil.which(name) is None:
             pytest.skip(f"{name} is not installed")
@@ -142,7 +142,7 @@ class TestUnknownCommand:
             (["chek\x1b[2J"], r"unknown command 'chek\x1b[2J'"),
         ],
     )
-    def test_is_explained(self, line: list[str], expected: str, tmp_path: Path) -> None:
+    def test_nearest_command_is_named(self, line: list[str], expected: str, tmp_path: Path) -> None:
         """The error for a misspelt command or part names the nearest one and lists all."""
         done = command(tmp_path, *line, env={"HOME": str(tmp_path)})
         assert (done.returncode, done.stdout) == (2, "")

@@ -57,7 +57,7 @@ class Recorder:
         return [text for text in self.written if not text.startswith(("\x1b]0;", "\x1b[22"))]
 
 
-def begun(
+def begun_attention(
     on: Recorder, settings: AttentionSettings | None = None, kind: str | None = "osc9"
 ) -> Attention:
     attention = Attention(on.terminal(kind), settings)
@@ -66,10 +66,10 @@ def begun(
 
 
 class TestTitle:
-    def test_counts(self) -> None:
+    def test_title_shows_number_of_requests(self) -> None:
         """The title shows the number of waiting requests and is written only if that number changes."""
         on = Recorder(focused=True)
-        attention = begun(on)
+        attention = begun_attention(on)
         for waiting in (2, 2, 1, 0):
             attention.count(waiting)
         assert on.written == [
@@ -80,10 +80,10 @@ class TestTitle:
             "\x1b]0;Interlock\x1b\\",
         ]
 
-    def test_is_given_back(self) -> None:
+    def test_end_restores_the_title(self) -> None:
         """The end restores the terminal's own title; later signals write nothing."""
         on = Recorder()
-        attention = begun(on)
+        attention = begun_attention(on)
         attention.end()
         attention.count(3)
         attention.signal(deploy_request())
@@ -91,17 +91,17 @@ class TestTitle:
 
 
 class TestCalls:
-    def test_only_without_focus(self) -> None:
+    def test_signals_only_without_focus(self) -> None:
         """The terminal signals a request only while the console has no focus."""
         on = Recorder(focused=True)
-        attention = begun(on)
+        attention = begun_attention(on)
         attention.signal(deploy_request())
         assert (on.calls, on.started, on.due) == ([], [], [])
         on.focused = False
         attention.signal(deploy_request())
         assert on.calls == [BELL, "\x1b]9;Interlock: deploy of release-bot needs approval\x1b\\"]
 
-    def test_says_no_more_than_names(self) -> None:
+    def test_text_has_only_tool_agent_and_risk(self) -> None:
         """The text has tool, agent and risk, without the input, control characters or markup."""
         request = deploy_request(
             tool="dep\x1b]0;x\x07loy;a",
@@ -116,10 +116,10 @@ class TestCalls:
         assert text.isprintable()
         assert len(text) < 140
 
-    def test_throttled(self) -> None:
+    def test_signals_are_throttled(self) -> None:
         """A signal delays the next ones; one later signal covers all requests of that interval."""
         on = Recorder()
-        attention = begun(on)
+        attention = begun_attention(on)
         attention.signal(deploy_request())
         on.seconds = 10.0
         for _ in range(3):
@@ -133,10 +133,10 @@ class TestCalls:
         assert on.calls[2:] == [BELL, "\x1b]9;Interlock: 4 requests wait\x1b\\"]
 
     @pytest.mark.parametrize(("focused", "waiting"), [(True, 2), (False, 0)])
-    def test_not_when_it_is_too_late(self, focused: bool, waiting: int) -> None:
+    def test_outdated_signal_is_dropped(self, focused: bool, waiting: int) -> None:
         """A delayed signal is dropped if the operator has focused the console or no request waits."""
         on = Recorder()
-        attention = begun(on)
+        attention = begun_attention(on)
         attention.signal(deploy_request())
         attention.signal(deploy_request())
         on.focused, on.seconds = focused, 31.0
@@ -144,17 +144,17 @@ class TestCalls:
         on.due[0][1]()
         assert len(on.calls) == 2
 
-    def test_as_configured(self) -> None:
+    def test_settings_control_bell_notification_and_interval(self) -> None:
         """Settings switch off bell and notification and set the interval between signals."""
         on = Recorder()
-        attention = begun(on, AttentionSettings(bell=False, every=timedelta(minutes=5)))
+        attention = begun_attention(on, AttentionSettings(bell=False, every=timedelta(minutes=5)))
         attention.signal(deploy_request())
         on.seconds = 299.0
         attention.signal(deploy_request())
         assert len(on.calls) == 1
         assert on.due[0][0] == 1.0
         silent = Recorder()
-        begun(silent, AttentionSettings(bell=False, notify=False)).signal(deploy_request())
+        begun_attention(silent, AttentionSettings(bell=False, notify=False)).signal(deploy_request())
         assert silent.calls == []
 
     @pytest.mark.parametrize(
@@ -165,17 +165,17 @@ class TestCalls:
             ("osc777", "\x1b]777;notify;Interlock;deploy"),
         ],
     )
-    def test_sequences(self, kind: str, sequence: str) -> None:
+    def test_each_terminal_gets_its_escape_sequence(self, kind: str, sequence: str) -> None:
         """Each kind of terminal gets the escape sequence it supports, with its terminator."""
         on = Recorder()
-        begun(on, kind=kind).signal(deploy_request())
+        begun_attention(on, kind=kind).signal(deploy_request())
         assert on.calls[1].startswith(sequence)
         assert on.calls[1].endswith("approval\x1b\\")
 
-    def test_notify_send(self) -> None:
+    def test_notify_send_gets_separate_arguments(self) -> None:
         """`notify-send` gets separate arguments, never a shell command line; the text escapes markup."""
         on = Recorder()
-        begun(on, kind="notify-send").signal(deploy_request(tool="<b>$(rm)", agent="-x"))
+        begun_attention(on, kind="notify-send").signal(deploy_request(tool="<b>$(rm)", agent="-x"))
         assert on.started == [
             [
                 "notify-send",
@@ -204,18 +204,20 @@ class TestTerminals:
             ({"TERM": "xterm-256color", "DISPLAY": ":10", "SSH_CONNECTION": "a b"}, None),
         ],
     )
-    def test_known(self, environ: dict[str, str], kind: str | None, tmp_path: Path) -> None:
+    def test_environment_determines_the_notification(
+        self, environ: dict[str, str], kind: str | None, tmp_path: Path
+    ) -> None:
         """The environment determines the kind of notification; `notify-send` requires a local display."""
         program = tmp_path / "notify-send"
         program.write_text("#!/bin/sh\n")
         program.chmod(program.stat().st_mode | stat.S_IXUSR)
         assert notifier_of({"PATH": str(tmp_path), **environ}) == kind
 
-    def test_without_the_program(self, tmp_path: Path) -> None:
+    def test_no_notifications_without_notify_send(self, tmp_path: Path) -> None:
         """A desktop without `notify-send` has no notifications."""
         assert notifier_of({"PATH": str(tmp_path), "DISPLAY": ":0"}) is None
 
-    async def test_programs_run(self, tmp_path: Path) -> None:
+    async def test_program_runs_with_unchanged_arguments(self, tmp_path: Path) -> None:
         """A program runs with its arguments unchanged; a missing program causes no error."""
         program, told = tmp_path / "tell", tmp_path / "told"
         program.write_text('#!/bin/sh\nprintf "%s\\n" "$@" > "' + str(told) + '"\n')
@@ -233,7 +235,7 @@ class TestSettings:
         (tmp_path / "interlock.toml").write_text(text)
         return attention_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
 
-    def test_read(self, tmp_path: Path) -> None:
+    def test_file_sets_all_values(self, tmp_path: Path) -> None:
         """The file sets all three values; without it the defaults apply."""
         assert self.read(tmp_path, "") == AttentionSettings()
         found = self.read(tmp_path, '[attention]\nbell = false\nnotify = true\nevery = "2m"')
@@ -256,7 +258,7 @@ class TestSettings:
 
 class TestConsole:
     @pytest.mark.slow
-    async def test_follows_the_focus(self) -> None:
+    async def test_signals_depend_on_focus(self) -> None:
         """Signals depend on the console's focus; the title follows the queue until the end."""
         on = Recorder()
         hub = FakeHub(release_bot(), docs_writer(), cleanup(), now=NOW)
@@ -288,7 +290,7 @@ class TestConsole:
             assert len(on.calls) == 2
         assert on.written[-1] == RESTORE_TITLE
 
-    def test_a_browser_has_a_title_only(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_browser_console_sends_no_notification(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A console in a browser sends no notification, regardless of the server's own terminal."""
         monkeypatch.setenv("KITTY_WINDOW_ID", "1")
         monkeypatch.setenv("TERM_PROGRAM", "WezTerm")

@@ -32,7 +32,7 @@ class Lent(Recorder):
 class TestLent:
     """The console keeps title and signals until it has its terminal back."""
 
-    def test_called_once_it_is_back(self) -> None:
+    def test_one_signal_after_the_terminal_returns(self) -> None:
         """Attention: one signal after the editor's end covers all requests that arrived before."""
         on = Lent()
         attention = on.attention()
@@ -51,7 +51,7 @@ class TestLent:
         attention.resume()
         assert on.calls.count(BELL) == 1
 
-    def test_not_for_what_is_over(self) -> None:
+    def test_request_decided_elsewhere_causes_no_signal(self) -> None:
         """Attention: a request decided elsewhere in that time causes no signal; the title is right."""
         on = Lent()
         attention = on.attention()
@@ -64,7 +64,7 @@ class TestLent:
         assert on.calls == []
         assert on.written[-1] == "\x1b]0;Interlock\x1b\\"
 
-    def test_what_was_owed_falls_due_meanwhile(self) -> None:
+    def test_delayed_signal_follows_on_return(self) -> None:
         """Attention: a delayed signal that falls due while the terminal is lent follows on its return."""
         on = Lent()
         on.focused = False
@@ -80,7 +80,7 @@ class TestLent:
         attention.resume()
         assert on.calls.count(BELL) == 2
 
-    async def test_the_console_says_when(self) -> None:
+    async def test_title_is_written_on_resume(self) -> None:
         """Attention: the console writes its title when the app resumes."""
         on = Lent()
         hub = FakeHub(now=NOW)

@@ -19,7 +19,7 @@ from ..support.stage import stage
 
 
 class TestStart:
-    async def test_a_start_that_fails_is_shown_and_stays(self) -> None:
+    async def test_start_error_is_shown_and_console_stays(self) -> None:
         """An error while sessions open remains on screen and does not end the console."""
 
         async def start(_hub: Hub) -> None:
@@ -47,7 +47,7 @@ class TestStart:
             assert isinstance(on.app.screen, LiveScreen)
             assert "docs-writer" in on.painted()
 
-    async def test_a_run_that_has_already_begun_goes_on(self) -> None:
+    async def test_started_coroutine_can_be_spawned(self) -> None:
         """The hub may spawn a coroutine that has already started."""
         done = asyncio.Event()
 
@@ -104,7 +104,7 @@ class TestHelp:
                 assert binding.description.lower() in palette
 
     @pytest.mark.slow
-    async def test_the_palette_acts(self) -> None:
+    async def test_palette_command_equals_its_key(self) -> None:
         """A palette command has the same effect as its key."""
         async with stage() as on:
             await on.press("ctrl+p")
@@ -116,7 +116,7 @@ class TestHelp:
             assert "To release-bot ▸" in on.painted()
 
     @pytest.mark.slow
-    async def test_keys_below_can_be_clicked(self) -> None:
+    async def test_keys_in_the_bar_can_be_clicked(self) -> None:
         """A click on a key in the bar has the same effect as the key."""
         async with stage() as on:
             at = on.painted().splitlines()[-1].index("i interrupt")
@@ -127,7 +127,7 @@ class TestHelp:
 
 class TestRouting:
     @pytest.mark.slow
-    async def test_history_and_back(self) -> None:
+    async def test_history_opens_and_escape_returns(self) -> None:
         """`h` or a click on its name opens the history; escape returns to the live screen."""
         async with stage() as on:
             await on.press("h")
@@ -142,7 +142,7 @@ class TestRouting:
             assert isinstance(on.app.screen, HistoryScreen)
 
     @pytest.mark.slow
-    async def test_replay_of_the_selected_session(self) -> None:
+    async def test_r_opens_replay_of_the_selected_session(self) -> None:
         """`r` opens the replay of the selected session's journal."""
         async with stage() as on:
             on.hub.publish(
@@ -153,7 +153,7 @@ class TestRouting:
             assert isinstance(on.app.screen, ReplayScreen)
 
     @pytest.mark.slow
-    async def test_a_replay_that_cannot_be_read_is_told(self) -> None:
+    async def test_unreadable_replay_is_reported(self) -> None:
         """An error of the hub while it reads a session appears as a notice."""
         async with stage() as on:
 

@@ -205,7 +205,7 @@ class TestApproval:
             assert on.ran == ["test"]
 
     @pytest.mark.slow
-    async def test_an_agent_that_asks_again_at_once(self, tmp_path: Path) -> None:
+    async def test_next_request_opens_in_the_dialog(self, tmp_path: Path) -> None:
         """The dialog continues with the agent's next request, with its keys locked again."""
         script = (C(test={}), C(deploy={"env": "a"}), C(test={}), C(deploy={"env": "b"}), T("Done."))
         async with console(tmp_path, *script) as on:
@@ -233,7 +233,7 @@ class TestOperator:
             assert on.ran == ["test"]
 
     @pytest.mark.slow
-    async def test_switching_a_net_off_and_shadow_mode(self, tmp_path: Path) -> None:
+    async def test_net_and_mode_are_switched(self, tmp_path: Path) -> None:
         """`n` and `m` change the session in the hub, and the screen shows it at once."""
         async with console(tmp_path, T("Hello.")) as on:
             await on.settled()

@@ -120,15 +120,17 @@ def terminals() -> Iterator[list[Terminal]]:
 
 
 @pytest.fixture
-def waiting(tmp_path: Path, terminals: list[Terminal], request: pytest.FixtureRequest) -> Terminal:
+def waiting_console(
+    tmp_path: Path, terminals: list[Terminal], request: pytest.FixtureRequest
+) -> Terminal:
     """A console whose agent waits for an approval."""
-    terminal = asking(tmp_path, controlling=request.param)
+    terminal = console_with_deploy(tmp_path, controlling=request.param)
     terminals.append(terminal)
     terminal.until(b"Approve")
     return terminal
 
 
-def asking(folder: Path, *, controlling: bool) -> Terminal:
+def console_with_deploy(folder: Path, *, controlling: bool) -> Terminal:
     """A console that hosts an agent with a deploy that requires approval."""
     (folder / "shop.py").write_text(SHOP)
     (folder / "deploy.rules").write_text("require human-approval before deploy\n")
@@ -156,16 +158,14 @@ def assert_ended(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 class TestTerminalGone:
-    @pytest.mark.parametrize("waiting", [True, False], indirect=True, ids=["told", "not told"])
-    def test_it_ends_in_order(self, waiting: Terminal, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("waiting_console", [True, False], indirect=True, ids=["told", "not told"])
+    def test_console_ends_in_order(self, waiting_console: Terminal, tmp_path: Path) -> None:
         """After SIGHUP or the end of its input the console closes the hub and exits as after SIGHUP."""
-        waiting.close()
-        assert waiting.ends() == 128 + signal.SIGHUP
+        waiting_console.close()
+        assert waiting_console.ends() == 128 + signal.SIGHUP
         assert_ended(tmp_path)
 
-    def test_so_does_one_where_nothing_is_painted(
-        self, tmp_path: Path, terminals: list[Terminal]
-    ) -> None:
+    def test_idle_console_ends_in_order(self, tmp_path: Path, terminals: list[Terminal]) -> None:
         """A console that only waits for keys exits as well."""
         for line in (("console", "--db", "j.db"), ("console", "--read-only", "--db", "j.db")):
             terminal = Terminal(tmp_path, *line, controlling=False)
@@ -177,19 +177,21 @@ class TestTerminalGone:
 
 @pytest.mark.slow
 class TestSignals:
-    @pytest.mark.parametrize("waiting", [True], indirect=True)
+    @pytest.mark.parametrize("waiting_console", [True], indirect=True)
     @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGTERM])
-    def test_it_ends_in_order(self, waiting: Terminal, tmp_path: Path, number: signal.Signals) -> None:
+    def test_console_ends_in_order(
+        self, waiting_console: Terminal, tmp_path: Path, number: signal.Signals
+    ) -> None:
         """The console ends the agent, keeps the journal intact and restores the terminal."""
-        waiting.process.send_signal(number)
-        assert waiting.ends() == 128 + number
+        waiting_console.process.send_signal(number)
+        assert waiting_console.ends() == 128 + number
         assert_ended(tmp_path)
-        assert b"\x1b[?1049l" in waiting.painted
-        assert b"Traceback" not in waiting.painted
+        assert b"\x1b[?1049l" in waiting_console.painted
+        assert b"Traceback" not in waiting_console.painted
 
-    def test_a_replay_too(self, tmp_path: Path, terminals: list[Terminal]) -> None:
+    def test_replay_ends_in_order(self, tmp_path: Path, terminals: list[Terminal]) -> None:
         """A replay, which hosts no agent, exits with the same code."""
-        host = asking(tmp_path, controlling=True)
+        host = console_with_deploy(tmp_path, controlling=True)
         terminals.append(host)
         host.until(b"Approve")
         host.process.send_signal(signal.SIGTERM)

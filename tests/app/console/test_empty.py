@@ -49,7 +49,7 @@ class TestEmpty:
             await on.press("alt+5")
             await on.until("v shows past")
 
-    async def test_own_keys(self, size: tuple[int, int]) -> None:
+    async def test_configured_keys_are_named(self, size: tuple[int, int]) -> None:
         """The text names the keys that the operator has configured."""
         async with empty(size, live_start="f9", live_history="f8") as on:
             await on.press("alt+2")

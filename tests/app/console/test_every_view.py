@@ -24,7 +24,7 @@ EACH = [pytest.param(name, marks=pytest.mark.thorough if name in VARIANTS else (
 class TestEveryView:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", EACH)
-    async def test_shows_acts_and_can_be_read(
+    async def test_essential_text_actions_and_contrast(
         self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """At 80 columns essential text is visible, each action is a command, and contrast suffices."""
@@ -38,7 +38,7 @@ class TestEveryView:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", EACH)
-    async def test_in_ascii_and_grey(
+    async def test_ascii_and_grey_output(
         self, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """With ASCII and without colours a view has only ASCII, greys and the keys of the keymap."""

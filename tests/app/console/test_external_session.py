@@ -105,7 +105,7 @@ async def console(tmp_path: Path) -> AsyncIterator[Console]:
 
 
 class TestLive:
-    async def test_is_shown_and_decided(self, tmp_path: Path) -> None:
+    async def test_dialog_shows_session_and_decides(self, tmp_path: Path) -> None:
         """The dialog shows the agent's last message and labels; its decision is the agent's answer."""
         async with console(tmp_path) as on:
             await on.dialog()
@@ -118,7 +118,7 @@ class TestLive:
             )
 
     @pytest.mark.slow
-    async def test_keys_that_speak_to_a_loop_say_why_not(self, tmp_path: Path) -> None:
+    async def test_message_keys_report_an_external_loop(self, tmp_path: Path) -> None:
         """`i` and `ctrl+k` only report that they do not work for an external loop."""
         async with console(tmp_path) as on:
             await on.dialog()
@@ -131,7 +131,7 @@ class TestLive:
                 await on.until(lambda: "Not from here" not in on.painted())
 
     @pytest.mark.slow
-    async def test_stopping_denies_what_waits(self, tmp_path: Path) -> None:
+    async def test_stopping_denies_waiting_requests(self, tmp_path: Path) -> None:
         """`ctrl+x` announces that it denies waiting requests, and then denies the call."""
         async with console(tmp_path) as on:
             await on.dialog()
@@ -145,7 +145,7 @@ class TestLive:
             assert (answer.outcome, "stopped by mia" in (answer.reason or "")) == ("block", True)
 
     @pytest.mark.slow
-    async def test_nets_and_mode_are_switched(self, tmp_path: Path) -> None:
+    async def test_nets_and_mode_can_be_switched(self, tmp_path: Path) -> None:
         """`n` opens the session's nets and `m` its mode, as for any session."""
         async with console(tmp_path) as on:
             await on.dialog()
@@ -164,7 +164,7 @@ class TestLive:
 
 class TestRecord:
     @pytest.mark.slow
-    async def test_replay(self, tmp_path: Path) -> None:
+    async def test_replay_steps_through_its_events(self, tmp_path: Path) -> None:
         """`r` steps through the session's events, from the opening to the request."""
         async with console(tmp_path) as on:
             await on.dialog()
@@ -175,7 +175,7 @@ class TestRecord:
             await on.shows("approval.requested")
 
     @pytest.mark.slow
-    async def test_history_and_going_on(self, tmp_path: Path) -> None:
+    async def test_history_marks_it_and_refuses_to_continue(self, tmp_path: Path) -> None:
         """The history marks the session as external; the console reports that it cannot continue it."""
         async with console(tmp_path) as on:
             await on.dialog()
@@ -189,7 +189,7 @@ class TestRecord:
             await on.shows("Cannot continue")
 
     @pytest.mark.slow
-    async def test_decisions_and_backtest(self, tmp_path: Path) -> None:
+    async def test_decisions_list_and_backtest_include_it(self, tmp_path: Path) -> None:
         """The decisions list has the session's calls, and a backtest can judge the session."""
         async with console(tmp_path) as on:
             await on.dialog()

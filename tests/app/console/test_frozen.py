@@ -22,7 +22,7 @@ LINE = "ALL AGENTS frozen by ada"
 
 class TestKey:
     @pytest.mark.slow
-    async def test_freezes_and_lifts(self, tmp_path: Path) -> None:
+    async def test_key_freezes_and_lifts(self, tmp_path: Path) -> None:
         """One key holds a call and both consoles show it; after a lift with a reason the call runs."""
         async with two_consoles(tmp_path, "block rm") as (shop, (ada, ben)):
             await ada.press("F")
@@ -47,7 +47,7 @@ class TestKey:
             for seat in (ada, ben):
                 await seat.until(lambda seat=seat: LINE not in seat.painted())
 
-    async def test_needs_the_right(self) -> None:
+    async def test_freezing_requires_rights(self) -> None:
         """With 'look' the key freezes no agent; with 'decide' the console cannot lift a freeze."""
         for rights, freeze in (
             ("look", None),
@@ -65,7 +65,7 @@ class TestKey:
                     assert "lifts it" not in line.render().plain
 
     @pytest.mark.slow
-    async def test_what_a_reason_says_is_text(self) -> None:
+    async def test_reason_is_shown_as_text(self) -> None:
         """The line shows no control characters of a name or reason, and markup as plain text."""
         hub = FakeHub(*everyone(), now=NOW)
         hub.freeze_in_force = FreezeRecord(by="a\x1b[2J", at=NOW, reason="[b]x[/b]\u202e")

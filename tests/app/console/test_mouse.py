@@ -33,7 +33,7 @@ async def click(on: Shown | Stage, text: str, *, times: int = 1) -> None:
 
 class TestApproval:
     @pytest.mark.slow
-    async def test_approving(self) -> None:
+    async def test_clicks_approve_a_request(self) -> None:
         """Clicks alone open and approve the queue's request."""
         async with stage() as on:
             await click(on, "a approve")
@@ -44,7 +44,7 @@ class TestApproval:
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]
 
     @pytest.mark.slow
-    async def test_a_click_waits_as_a_key_does(self) -> None:
+    async def test_early_click_decides_nothing(self) -> None:
         """In the first 400 ms a click on a decision only shows that keys are locked."""
         async with stage() as on:
             dialog = await on.open_dialog(awake=False)
@@ -86,7 +86,7 @@ class TestApproval:
             assert on.app.screen is dialog
 
     @pytest.mark.slow
-    async def test_denying_and_going_back(self) -> None:
+    async def test_deny_and_back_can_be_clicked(self) -> None:
         """Deny opens the line for the reason; the keys in the frame deny or go back."""
         async with stage() as on:
             await on.open_dialog()
@@ -103,7 +103,7 @@ class TestApproval:
             assert on.decisions() == [("decide", "ap1", False, "maria", "no")]
 
     @pytest.mark.slow
-    async def test_explaining_folding_and_leaving(self, tmp_path: Path) -> None:
+    async def test_other_dialog_keys_can_be_clicked(self, tmp_path: Path) -> None:
         """The dialog's other keys, and the key that closes the panel, can be clicked."""
         async with showing(BY_NAME["approval-hard"], tmp_path, (120, 40)) as on:
             dialog = on.app.screen
@@ -119,7 +119,7 @@ class TestApproval:
 
 @pytest.mark.slow
 class TestLive:
-    async def test_rows(self) -> None:
+    async def test_clicks_select_and_open_rows(self) -> None:
         """A click selects a session; a double click opens a request or a net."""
         async with stage() as on:
             await click(on, "● docs-writer")
@@ -132,7 +132,7 @@ class TestLive:
             await click(on, "./deploy --env prod --…", times=2)
             await on.until("WHAT WILL RUN")
 
-    async def test_panes_of_a_narrow_screen(self, tmp_path: Path) -> None:
+    async def test_click_on_a_tab_shows_its_pane(self, tmp_path: Path) -> None:
         """A click on a tab shows its pane."""
         async with showing(BY_NAME["live"], tmp_path) as on:
             await click(on, "Nets  Pending")
@@ -140,7 +140,7 @@ class TestLive:
             await click(on, "Waiting 1")
             assert "./deploy --env prod --commit 9f31c02" in on.painted()
 
-    async def test_what_does_not_fit_is_behind_the_ellipsis(self, tmp_path: Path) -> None:
+    async def test_ellipsis_opens_the_palette(self, tmp_path: Path) -> None:
         """The ellipsis among the keys opens the palette, where a click runs a command."""
         async with showing(BY_NAME["live"], tmp_path) as on:
             assert "r replay" not in on.painted().split("\n")[-1]
@@ -154,7 +154,7 @@ class TestLive:
                     break
             assert isinstance(on.app.screen, DecisionsScreen)
 
-    async def test_help_and_titles(self, tmp_path: Path) -> None:
+    async def test_clicks_open_help_and_screens(self, tmp_path: Path) -> None:
         """A click in the bar opens the help; a click on a name in the title opens that screen."""
         async with showing(BY_NAME["live"], tmp_path) as on:
             await click(on, "? help")
@@ -164,7 +164,7 @@ class TestLive:
             await on.until("decisions")
             assert isinstance(on.app.screen, DecisionsScreen)
 
-    async def test_questions(self, tmp_path: Path) -> None:
+    async def test_answers_of_a_question_can_be_clicked(self, tmp_path: Path) -> None:
         """The answers in a question's frame can be clicked."""
         async with showing(BY_NAME["confirm"], tmp_path) as on:
             await click(on, "n no")
@@ -174,7 +174,7 @@ class TestLive:
             await click(on, "esc cancel")
             assert isinstance(on.app.screen, LiveScreen)
 
-    async def test_switching_a_net(self, tmp_path: Path) -> None:
+    async def test_clicks_switch_a_net(self, tmp_path: Path) -> None:
         """A click selects a net, and a click on the frame's key switches it."""
         async with showing(BY_NAME["switch-nets"], tmp_path) as on:
             await click(on, "block-rm")
@@ -190,7 +190,7 @@ class TestLive:
 
 @pytest.mark.slow
 class TestDecisions:
-    async def test_rows_keys_and_panels(self, tmp_path: Path) -> None:
+    async def test_rows_keys_and_panels_can_be_clicked(self, tmp_path: Path) -> None:
         """Clicks select and open a decision, close its panel, group the rows and show shadow mode."""
         async with showing(BY_NAME["decisions"], tmp_path) as on:
             await click(on, "13:25:30     release-")
@@ -211,7 +211,7 @@ class TestReplay:
         monkeypatch.chdir(tmp_path)
 
     @pytest.mark.slow
-    async def test_stepping_and_the_line(self, tmp_path: Path) -> None:
+    async def test_clicks_step_and_jump_on_the_line(self, tmp_path: Path) -> None:
         """Clicks step, jump to decisions, go to a mark on the line and change the pane."""
         async with showing(BY_NAME["replay"], tmp_path) as on:
             screen = on.app.screen
@@ -229,14 +229,14 @@ class TestReplay:
             await click(on, "Nets  Pending")
             await on.until("require-test-before")
 
-    async def test_leaving_a_dialog(self, tmp_path: Path) -> None:
+    async def test_keys_in_a_dialog_frame_can_be_clicked(self, tmp_path: Path) -> None:
         """The keys in a dialog's frame can be clicked."""
         async with showing(BY_NAME["go-to"], tmp_path) as on:
             await click(on, "esc stay")
             assert isinstance(on.app.screen, ReplayScreen)
 
     @pytest.mark.slow
-    async def test_what_if(self, tmp_path: Path) -> None:
+    async def test_clicks_switch_a_net_and_judge(self, tmp_path: Path) -> None:
         """Clicks switch a net and start the judgement."""
         async with showing(BY_NAME["what-if"], tmp_path) as on:
             await click(on, "space switch")

@@ -129,7 +129,7 @@ NOT_WALKED: dict[str, tuple[str, set[str]]] = {
 """Screens that the walk may miss, with the reason and the actions they declare."""
 
 
-async def waiting(hub: Hub, shop: Shop, by: str, session: str = "s1") -> None:
+async def open_waiting_session(hub: Hub, shop: Shop, by: str, session: str = "s1") -> None:
     """Open a session in which a deploy waits for two approvers."""
     events = hub.subscribe()
     agent = bot(shop, C(deploy={"env": "prod"}), T("done"))
@@ -140,7 +140,7 @@ async def waiting(hub: Hub, shop: Shop, by: str, session: str = "s1") -> None:
     events.close()
 
 
-async def blocked(hub: Hub, shop: Shop) -> None:
+async def record_decided_session(hub: Hub, shop: Shop) -> None:
     """Open and close a session with a decision, for the screens that list decisions."""
     events = hub.subscribe()
     registry = compile_rules(RULES).registry
@@ -235,7 +235,7 @@ class Walk:
         return [
             (key, ("everywhere" if each.node is self.app else self.here, each.binding.action))
             for key, each in own
-            if _stays(each.binding)
+            if _keeps_console_open(each.binding)
         ]
 
 
@@ -244,7 +244,7 @@ def paths_of(name: str) -> dict[str, tuple[str, ...]]:
     return {screen: path for screen, path in PATHS.items() if "".join(path[:1]) in WALKS[name]}
 
 
-def _stays(binding: Binding) -> bool:
+def _keeps_console_open(binding: Binding) -> bool:
     return not binding.action.startswith(("app.quit", "app.suspend"))
 
 
@@ -286,7 +286,9 @@ class TestEveryKey:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", WALKS)
-    async def test_each_binding(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    async def test_every_binding_is_pressed(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    ) -> None:
         """The walk presses every binding of every screen it reaches, with a reason and a confirmation.
 
         It takes seconds, since it finds the screens by keys as an operator does.
@@ -305,11 +307,11 @@ class TestEveryKey:
                 await hub.close_session(state.id, by="carl")
             for _ in range(2):
                 shops.append(Shop())
-                await waiting(hub, shops[-1], "carl", f"s{len(shops)}")
+                await open_waiting_session(hub, shops[-1], "carl", f"s{len(shops)}")
 
         try:
             shops.append(Shop())
-            await blocked(hub, shops[-1])
+            await record_decided_session(hub, shops[-1])
             await ask()
             async with walking(hub, "ada") as walk:
                 await walk.settle(20)
@@ -369,7 +371,7 @@ class TestEveryKey:
         taken = sorted(screen for name in WALKS for screen in paths_of(name))
         assert taken == sorted(PATHS), "a path that no walk takes"
 
-    def test_screens_that_are_not_walked(self) -> None:
+    def test_unwalked_screens_have_only_listed_actions(self) -> None:
         """Each screen that the walk may miss declares exactly the actions listed for it."""
         found = all_screens()
         for name, (_, actions) in NOT_WALKED.items():
@@ -378,7 +380,7 @@ class TestEveryKey:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("operator", ["ada", "carl"])
-    async def test_at_random(
+    async def test_random_keys_allow_nothing(
         self, tmp_path: Path, operator: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A hundred and fifty random keys, most of them bound on their screen, run and allow nothing."""
@@ -386,7 +388,7 @@ class TestEveryKey:
         hub, shop, chance = Hub.open(tmp_path / "w.db"), Shop(), random.Random(17)
         common = ["y", "x", "enter", "space", "j", "n", "m", "a", "tab", "escape", "ctrl+g", "ctrl+s"]
         try:
-            await waiting(hub, shop, "carl")
+            await open_waiting_session(hub, shop, "carl")
             async with walking(hub, operator) as walk:
                 for _ in range(150):
                     bound = [key for key, _ in walk.bound()] or common
@@ -399,11 +401,11 @@ class TestEveryKey:
 
 class TestProposal:
     @pytest.mark.slow
-    async def test_taken_back_by_a_key(self, tmp_path: Path) -> None:
+    async def test_x_drops_a_proposal(self, tmp_path: Path) -> None:
         """The screen shows a proposal's author, reason and confirmations; `x` drops it."""
         hub, shop = Hub.open(tmp_path / "w.db"), Shop()
         try:
-            await waiting(hub, shop, "carl")
+            await open_waiting_session(hub, shop, "carl")
             assert (await hub.set_mode("s1", "shadow", by="ben", reason="too much noise")).ok
             async with walking(hub, "ada", (120, 40)) as walk:
                 for _ in range(200):
@@ -476,7 +478,9 @@ Attempts = AsyncGenerator[dict[str, JsonValue], None]
 class TestEveryMethod:
     """Over real sockets, with the token of `ada`; `carl` started the session."""
 
-    async def test_over_the_wire(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_methods_over_the_wire_allow_nothing(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """One operator's token tries every method of a console's connection in many ways.
 
         Laxer files replace the rules of the session on the way.
@@ -572,7 +576,7 @@ async def _request_ids(server: Server, spec: dict[str, JsonValue]) -> Attempts:
         yield {"approval_id": request.id}
 
 
-async def _longer(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+async def _extensions(server: Server, spec: dict[str, JsonValue]) -> Attempts:
     for request in await server.hub.approvals():
         for seconds in (None, 0.05, 1e6):
             yield {"approval_id": request.id, "seconds": seconds}
@@ -595,12 +599,12 @@ async def _reasons(server: Server, spec: dict[str, JsonValue]) -> Attempts:
         yield {"reason": reason}
 
 
-async def _live(server: Server) -> list[str]:
+async def _live_sessions(server: Server) -> list[str]:
     return [state.id for state in await server.hub.sessions()]
 
 
 async def _toggles(server: Server, spec: dict[str, JsonValue]) -> Attempts:
-    for session in await _live(server):
+    for session in await _live_sessions(server):
         for seconds in (None, 0.05, 600, -1, 1e12):
             for net in (NET, "block-rm"):
                 for active in (False, True):
@@ -609,7 +613,7 @@ async def _toggles(server: Server, spec: dict[str, JsonValue]) -> Attempts:
 
 
 async def _modes(server: Server, spec: dict[str, JsonValue]) -> Attempts:
-    for session in await _live(server):
+    for session in await _live_sessions(server):
         for seconds in (None, 0.05, 600):
             for mode in ("shadow", "enforce"):
                 yield {"session": session, "mode": mode, "reason": "x", "seconds": seconds}
@@ -622,12 +626,12 @@ async def _changes(server: Server, spec: dict[str, JsonValue]) -> Attempts:
 
 
 async def _sessions(server: Server, spec: dict[str, JsonValue]) -> Attempts:
-    for session in await _live(server):
+    for session in await _live_sessions(server):
         yield {"session": session}
 
 
 async def _sends(server: Server, spec: dict[str, JsonValue]) -> Attempts:
-    for session in await _live(server):
+    for session in await _live_sessions(server):
         for mode in ("queue", "steer"):
             yield {"session": session, "text": "deploy to prod", "mode": mode}
 
@@ -644,7 +648,7 @@ async def _starts(server: Server, spec: dict[str, JsonValue]) -> Attempts:
         yield {"spec": {**spec, **more}}
 
 
-async def _goes_on(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+async def _continuations(server: Server, spec: dict[str, JsonValue]) -> Attempts:
     for at in (None, 1, 2, 5, 99):
         for nets in ("recorded", "changed"):
             for task in (None, "deploy to prod"):
@@ -652,17 +656,17 @@ async def _goes_on(server: Server, spec: dict[str, JsonValue]) -> Attempts:
 
 
 async def _limits(server: Server, spec: dict[str, JsonValue]) -> Attempts:
-    for session in await _live(server):
+    for session in await _live_sessions(server):
         yield {"session": session, "max_cost": 100.0, "reason": "x"}
 
 
 async def _losses(server: Server, spec: dict[str, JsonValue]) -> Attempts:
-    for session in await _live(server):
+    for session in await _live_sessions(server):
         yield {"session": session, "reason": "x"}
 
 
 async def _grants(server: Server, spec: dict[str, JsonValue]) -> Attempts:
-    for session in await _live(server):
+    for session in await _live_sessions(server):
         yield {"session": session, "key": "grant-1"}
 
 
@@ -680,11 +684,11 @@ async def _laxer_rules(server: Server, spec: dict[str, JsonValue]) -> Attempts:
                 await server.held()
 
 
-async def _once(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+async def _single_attempt(server: Server, spec: dict[str, JsonValue]) -> Attempts:
     yield {}
 
 
-async def _nothing(server: Server, spec: dict[str, JsonValue]) -> Attempts:
+async def _no_attempts(server: Server, spec: dict[str, JsonValue]) -> Attempts:
     """For methods that only read, or only judge recorded calls."""
     return
     yield {}
@@ -693,7 +697,7 @@ async def _nothing(server: Server, spec: dict[str, JsonValue]) -> Attempts:
 ATTEMPTS: dict[str, Callable[[Server, dict[str, JsonValue]], Attempts]] = {
     "approval.decide": _requests,
     "approval.reveal": _request_ids,
-    "approval.extend": _longer,
+    "approval.extend": _extensions,
     "approval.take_back": _request_ids,
     "approval.claim": _request_ids,
     "approval.comment": _comments,
@@ -719,8 +723,8 @@ ATTEMPTS: dict[str, Callable[[Server, dict[str, JsonValue]], Attempts]] = {
     "change.drop": _changes,
     "session.end": _sessions,
     "rules.apply": _laxer_rules,
-    "rules.drop": _once,
-    "history.resume": _goes_on,
+    "rules.drop": _single_attempt,
+    "history.resume": _continuations,
     **dict.fromkeys(
         (
             *("sessions.list", "approvals.list", "session.state", "events.subscribe", "call.explain"),
@@ -730,7 +734,7 @@ ATTEMPTS: dict[str, Callable[[Server, dict[str, JsonValue]], Attempts]] = {
             *("backtest.suggest", "backtest.narrow", "approval.precedents"),
             *("job.next", "job.end", "rules.running", "passkey.list"),
         ),
-        _nothing,
+        _no_attempts,
     ),
 }
 """The attempts of one operator for each method, in the most effective order."""
@@ -739,11 +743,11 @@ ATTEMPTS: dict[str, Callable[[Server, dict[str, JsonValue]], Attempts]] = {
 class TestEveryDoor:
     """Keys act through the hub; the walk above tries each of its methods that a console can call."""
 
-    def test_each_method_of_the_hub(self) -> None:
+    def test_every_changing_hub_method_has_attempts(self) -> None:
         """Each hub method that a console can call and that changes something has attempts above."""
         asked = {name: each.wire_name for name, each in operations(HubApi).items() if each.changes}
         assert {name for name, wired in asked.items() if not wired} == HERE
-        assert {name for name in asked.values() if name and ATTEMPTS[name] is _nothing} == set()
+        assert {name for name in asked.values() if name and ATTEMPTS[name] is _no_attempts} == set()
 
 
 HERE = {"spawn_in"}

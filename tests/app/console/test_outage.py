@@ -34,7 +34,7 @@ def lines(app: InterlockConsole) -> str:
 
 class TestLines:
     @pytest.mark.parametrize("width", [60, 80, 120])
-    async def test_fit(self, width: int) -> None:
+    async def test_lines_fit_at_every_width(self, width: int) -> None:
         """The fault, its start and its consequences fit at every width, without a truncated word."""
         hub = FakeHub(*everyone(), now=NOW)
         hub.outage = AWAY
@@ -61,9 +61,7 @@ class TestLines:
             ),
         ],
     )
-    async def test_name_the_cause_where_the_whole_error_does_not_fit(
-        self, reason: str, cause: str
-    ) -> None:
+    async def test_long_error_keeps_its_cause(self, reason: str, cause: str) -> None:
         """The line shows the end of a long error, which names the cause, not the address or the file."""
         hub = FakeHub(*everyone(), now=NOW)
         hub.outage = JournalOutage(since=AWAY.since, kind="unwritable", reason=reason)
@@ -73,7 +71,7 @@ class TestLines:
             assert lines(app).split("\n")[0].endswith(f"(0:47): {cause}")
 
     @pytest.mark.timeout(60)
-    async def test_come_and_go(self) -> None:
+    async def test_lines_appear_and_disappear_with_the_outage(self) -> None:
         """The lines appear at the event, over a dialog and above a freeze, and disappear at its end."""
         hub = FakeHub(*everyone(), now=NOW)
         hub.show_freeze(FreezeRecord(by="ada", at=NOW))
@@ -97,7 +95,7 @@ class TestLines:
             await pilot.pause()
             assert not any(screen.query(OutageLine) for screen in app.screen_stack)
 
-    async def test_for_who_only_looks(self) -> None:
+    async def test_read_only_operator_sees_no_approval_consequence(self) -> None:
         """For an operator who cannot approve, the lines do not mention approvals."""
         hub = FakeHub(*everyone(), now=NOW)
         hub.outage = AWAY

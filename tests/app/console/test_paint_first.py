@@ -24,7 +24,7 @@ def unfrozen():
 class TestHolding:
     """The collector is off from a request to its paint, together with other reasons to switch it off."""
 
-    def test_held_and_let_go(self) -> None:
+    def test_collector_is_off_between_begin_and_end(self) -> None:
         """The collector is off between `begin` and `end`; both may be called more than once."""
         paint = PaintFirst()
         paint.begin()
@@ -37,7 +37,7 @@ class TestHolding:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("load_first", [True, False])
-    def test_a_load_meanwhile(self, load_first: bool) -> None:
+    def test_collector_waits_for_load_and_paint(self, load_first: bool) -> None:
         """The collector is off until both a load and a paint have ended, in either order of begin."""
         paint, load = PaintFirst(), bulk_load()
         begin = [load.__enter__, paint.begin]
@@ -49,7 +49,7 @@ class TestHolding:
         end[1]()
         assert gc.isenabled()
 
-    def test_off_before(self) -> None:
+    def test_disabled_collector_stays_off(self) -> None:
         """A collector that was off before the paint remains off."""
         gc.disable()
         try:
@@ -62,7 +62,7 @@ class TestHolding:
 
 
 class TestConsole:
-    async def test_from_the_request_to_after_its_paint(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_collector_is_off_while_dialog_opens(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Approvals: the collector is off while a new request's dialog opens, and on after the panes."""
         seen: list[bool] = []
         present = DialogManager.present
@@ -84,7 +84,7 @@ class TestConsole:
             assert gc.isenabled()
 
     @pytest.mark.slow
-    async def test_where_nothing_is_shown(self) -> None:
+    async def test_collector_is_on_if_no_dialog_opens(self) -> None:
         """Approvals: the collector is on again if a new request does not open a dialog."""
         async with stage() as on:
             await on.open_dialog()
@@ -93,7 +93,7 @@ class TestConsole:
             assert gc.isenabled()
 
     @pytest.mark.slow
-    async def test_a_console_that_ends_meanwhile(self) -> None:
+    async def test_collector_is_on_if_console_ends_early(self) -> None:
         """Approvals: a console that ends before the paint leaves the collector on."""
         async with stage() as on:
             on.app._paint_first.begin()

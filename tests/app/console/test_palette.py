@@ -50,7 +50,7 @@ def check_palette(on: Shown) -> None:
 
 
 class TestEveryAction:
-    async def test_the_app_s_own(self) -> None:
+    async def test_app_actions_are_listed(self) -> None:
         """The palette has the app's own actions on the first screen."""
         async with stage() as on:
             titles = {c.title.lower() for c in on.app.get_system_commands(on.app.screen)}
@@ -66,7 +66,7 @@ class TestDeciding:
         app.call_later(command.callback)
 
     @pytest.mark.slow
-    async def test_a_decision_waits_until_the_dialog_is_awake(self) -> None:
+    async def test_decision_waits_until_keys_are_unlocked(self) -> None:
         """A decision from the palette takes effect only once the dialog has been in view long enough."""
         async with stage() as on:
             dialog = await on.open_dialog(awake=False)
@@ -82,7 +82,7 @@ class TestDeciding:
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]
 
     @pytest.mark.slow
-    async def test_it_is_for_the_request_it_was_chosen_for(self) -> None:
+    async def test_decision_applies_only_to_the_chosen_request(self) -> None:
         """A decision from the palette does not apply to a request that replaces the chosen one."""
         async with stage(release_bot(), docs_writer()) as on:
             dialog = await on.open_dialog(awake=False)
@@ -94,7 +94,7 @@ class TestDeciding:
             assert on.decisions() == []
 
     @pytest.mark.slow
-    async def test_nor_after_the_dialog_was_left(self) -> None:
+    async def test_closing_the_dialog_cancels_the_decision(self) -> None:
         """Closing the dialog cancels a decision from the palette."""
         async with stage() as on:
             await on.open_dialog(awake=False)
@@ -108,7 +108,7 @@ class TestDeciding:
 
 
 class TestHelp:
-    async def test_every_key_with_the_name_to_write(self) -> None:
+    async def test_help_lists_keys_names_and_ids(self) -> None:
         """`?` lists each binding's keys, name and id, so that an operator can write a keymap."""
         async with stage() as on:
             rows = "\n".join(line.plain for b in help_for(on.app.screen)._blocks for line in b.lines(110))
@@ -120,7 +120,7 @@ class TestHelp:
                     assert binding.description[:16] in line
 
     @pytest.mark.slow
-    async def test_it_scrolls_at_80_columns(self, tmp_path: Path) -> None:
+    async def test_help_scrolls_at_80_columns(self, tmp_path: Path) -> None:
         """At 80 columns the help scrolls to its end."""
         async with showing(BY_NAME["help"], tmp_path, (80, 24)) as on:
             assert "EVERYWHERE" not in on.painted()
@@ -130,7 +130,7 @@ class TestHelp:
             assert "Other keys: in interlock.toml, the table [keys]" in on.painted()
 
     @pytest.mark.slow
-    async def test_it_is_not_shown_over_itself(self) -> None:
+    async def test_help_is_not_opened_twice(self) -> None:
         """`?` in the help opens no second help."""
         async with stage() as on:
             await on.press("question_mark")
@@ -143,7 +143,7 @@ class TestHelp:
             assert isinstance(on.app.screen, LiveScreen)
 
     @pytest.mark.slow
-    async def test_the_focused_part_comes_first(self) -> None:
+    async def test_focused_part_is_listed_first(self) -> None:
         """The help lists the focused part, then the screen, then everything else."""
         async with stage() as on:
             assert isinstance(on.app.focused, BlockList)

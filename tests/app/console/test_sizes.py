@@ -194,6 +194,6 @@ def check_size(on: Shown, name: str) -> None:
 
 
 class TestAt80By24:
-    def test_the_list_is_of_views(self) -> None:
+    def test_listed_names_are_views(self) -> None:
         """Every name in the list above is the name of a view."""
         assert set(ESSENTIAL) <= set(NAMES)

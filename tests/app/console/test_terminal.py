@@ -15,7 +15,9 @@ from ...bench.terminal import Terminal
 
 
 class TestDemo:
-    def test_stopped_approved_and_left(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_demo_blocks_approves_and_exits(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """`interlock demo` shows the block, takes one key for the deploy, and exits cleanly."""
         database = tmp_path / "demo.db"
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))

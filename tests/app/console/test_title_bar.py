@@ -87,7 +87,7 @@ class TestDigits:
 
     @pytest.mark.parametrize("start", range(len(KINDS)), ids=SCREENS)
     @pytest.mark.variants
-    async def test_from_each_to_each(self, start: int) -> None:
+    async def test_digits_lead_from_each_screen_to_each(self, start: int) -> None:
         """One key leads from each of the five screens to each; the bar marks the current one."""
         async with stage() as on:
             for digit, (name, kind) in enumerate(zip(SCREENS, KINDS, strict=True), 1):
@@ -101,7 +101,7 @@ class TestDigits:
                 assert ALL in " ".join(title(on).split("\n"))
 
     @pytest.mark.slow
-    async def test_there_is_one_of_each(self) -> None:
+    async def test_each_screen_is_open_at_most_once(self) -> None:
         """Each screen is open at most once after many digits; 1 closes all others."""
         async with stage() as on:
             await on.press(*"2345432254")
@@ -113,7 +113,7 @@ class TestDigits:
             assert [type(screen) for screen in on.app.screen_stack] == [LiveScreen]
 
     @pytest.mark.slow
-    async def test_letters_go_there_too(self) -> None:
+    async def test_letters_open_the_same_screens(self) -> None:
         """`v`, `h`, `R` and `Q` open the same screens."""
         async with stage() as on:
             on.hub.request(everyone()[0].approvals["ap1"].model_copy(update={"id": "ap2"}))
@@ -129,7 +129,7 @@ class TestDigits:
                 assert isinstance(on.app.screen, kind)
 
     @pytest.mark.slow
-    async def test_from_a_replay(self) -> None:
+    async def test_digits_work_in_a_replay(self) -> None:
         """In a replay digits open screens, and alt with a digit selects a pane."""
         for digit, kind in enumerate(KINDS, 1):
             async with stage() as on:
@@ -143,7 +143,7 @@ class TestDigits:
                 assert isinstance(on.app.screen, kind)
 
     @pytest.mark.slow
-    async def test_from_a_screen_below_a_place(self) -> None:
+    async def test_digits_work_in_subordinate_screens(self) -> None:
         """Digits also work from backtests, approval statistics and suggestions."""
         for keys, name in (("b", "backtest"), (("2", "f"), "approvals"), (("2", "p"), "suggestions")):
             async with stage() as on:
@@ -156,7 +156,7 @@ class TestDigits:
                 await on.settle()
                 assert isinstance(on.app.screen, RulesScreen)
 
-    async def test_with_nothing_that_waits(self) -> None:
+    async def test_triage_opens_without_waiting_requests(self) -> None:
         """The triage screen also opens without a waiting request, and says that none waits."""
         async with stage(*everyone()[1:]) as on:
             await on.press("5")
@@ -167,7 +167,7 @@ class TestDigits:
             assert isinstance(on.app.screen, LiveScreen)
 
     @pytest.mark.slow
-    async def test_by_mouse(self) -> None:
+    async def test_clicks_open_screens(self) -> None:
         """A click on each name, or on a digit, opens the screen."""
         async with stage() as on:
             for name, kind in [*zip(SCREENS[1:], KINDS[1:], strict=True), ("live", LiveScreen)]:
@@ -182,7 +182,7 @@ class TestDigits:
 class TestElsewhere:
     """Digits do not change the screen in a text field or a dialog."""
 
-    async def test_in_the_approval_dialog(self) -> None:
+    async def test_approval_dialog_ignores_digits(self) -> None:
         """The dialog remains open, without a decision or a new screen."""
         async with stage() as on:
             dialog = await on.open_dialog()
@@ -194,7 +194,7 @@ class TestElsewhere:
 
     @pytest.mark.variants
     @pytest.mark.parametrize("key", ["question_mark", "n", "ctrl+x", "s", "ctrl+p"])
-    async def test_in_other_dialogs(self, key: str) -> None:
+    async def test_other_dialogs_ignore_digits(self, key: str) -> None:
         """Help, nets, a question, a form and the palette remain open after digits."""
         async with stage() as on:
             await on.press(key)
@@ -205,7 +205,7 @@ class TestElsewhere:
             await on.settle()
             assert on.app.screen is panel
 
-    async def test_while_speaking_to_an_agent(self) -> None:
+    async def test_digits_in_a_message_are_text(self) -> None:
         """Digits typed in a message to an agent are text."""
         async with stage() as on:
             await on.press("i", *"wait 23")
@@ -220,7 +220,7 @@ class TestElsewhere:
         [("2", "slash", None), ("3", "slash", "#filter"), ("4", "o", "#named"), ("5", "slash", None)],
         ids=["decisions", "history", "rules", "triage"],
     )
-    async def test_while_a_filter_is_typed(
+    async def test_digits_in_a_filter_are_text(
         self, monkeypatch: pytest.MonkeyPatch, screen: str, opens: str, field: str | None
     ) -> None:
         """Digits typed in a filter or a file's name are text."""
@@ -240,7 +240,7 @@ class TestElsewhere:
             assert focused.value == "a15"
 
     @pytest.mark.slow
-    async def test_in_a_field_of_a_screen(self) -> None:
+    async def test_digits_in_the_backtest_field_are_text(self) -> None:
         """Digits typed in the backtest's field for rule files are text."""
         async with stage() as on:
             await on.press("b")
@@ -259,7 +259,7 @@ class TestElsewhere:
 class TestPanes:
     """Alt with a digit selects a pane of the live screen."""
 
-    async def test_bring_panes_forward(self) -> None:
+    async def test_alt_digits_focus_panes(self) -> None:
         """`alt+1` to `alt+5` focus the panes; the tabs of a narrow screen show these keys."""
         async with stage(size=(80, 24)) as on:
             assert "alt+1 … alt+5" in on.painted().split("\n")[1]
@@ -272,7 +272,7 @@ class TestPanes:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("start", ["live", "replay"])
-    async def test_as_a_terminal_sends_them(self, start: str) -> None:
+    async def test_escape_and_digit_select_a_pane(self, start: str) -> None:
         """Escape followed by a digit, as most terminals send alt and a digit, selects the pane too."""
         async with stage(size=(80, 24)) as on:
             if start == "replay":
@@ -286,7 +286,7 @@ class TestPanes:
                 assert on.app.screen.query_one(PaneTabs).current == pane
 
     @pytest.mark.slow
-    async def test_keys_of_ones_own(self) -> None:
+    async def test_keys_are_configurable(self) -> None:
         """An operator can configure digits for panes and other keys for the screens."""
         chosen = {"live.pane-waiting": "5", "app.triage": "f6", "app.decisions": "f7"}
         hub = FakeHub(*everyone(), now=NOW)
@@ -314,7 +314,7 @@ class TestSizes:
     @pytest.mark.variants
     @pytest.mark.parametrize("waiting", [True, False], ids=["waiting", "none"])
     @pytest.mark.parametrize("width", [80, 100, 120, 200])
-    async def test_with_a_server(self, width: int, waiting: bool) -> None:
+    async def test_bar_with_server_address_at_80_columns(self, width: int, waiting: bool) -> None:
         """From 80 columns the bar has all names, the count of requests and the server's address."""
         app = server_console(waiting=waiting)
         async with app.run_test(size=(width, 24)) as pilot:
@@ -327,7 +327,7 @@ class TestSizes:
 
     @pytest.mark.variants
     @pytest.mark.parametrize("rights", ["look", "decide"])
-    async def test_with_limited_rights(self, rights: Rights) -> None:
+    async def test_bar_with_limited_rights_at_80_columns(self, rights: Rights) -> None:
         """At 80 columns the bar has all names, the count of requests and the console's rights."""
         app = server_console(rights=rights)
         async with app.run_test(size=(80, 24)) as pilot:
@@ -338,7 +338,7 @@ class TestSizes:
             assert ("read-only" if rights == "look" else "decides only") in line
 
     @pytest.mark.slow
-    async def test_with_a_long_name(self) -> None:
+    async def test_long_operator_name_is_shortened_first(self) -> None:
         """A long operator's name is shortened before the names of the screens."""
         hub = FakeHub(*everyone(), now=NOW)
         app = InterlockConsole(hub, operator="maria-magdalena.of-operations@example.org")
@@ -351,7 +351,7 @@ class TestSizes:
 
     @pytest.mark.variants
     @pytest.mark.parametrize("server", [True, False], ids=["server", "here"])
-    async def test_at_sixty_columns(self, server: bool) -> None:
+    async def test_bar_at_60_columns_names_the_current_screen(self, server: bool) -> None:
         """The bar has the digits, and only the current screen's name."""
         app = (
             server_console() if server else InterlockConsole(FakeHub(*everyone(), now=NOW), operator="m")
@@ -369,7 +369,7 @@ class TestSizes:
 
     @pytest.mark.variants
     @pytest.mark.parametrize("width", [20, 30, 40])
-    async def test_tiny(self, width: int) -> None:
+    async def test_tiny_bar_shows_count_of_requests(self, width: int) -> None:
         """The bar always shows the count of waiting requests."""
         async with stage(size=(width, 12)) as on:
             assert "1 waiting" in title(on)
@@ -389,7 +389,9 @@ class TestSizes:
 class TestMark:
     """A mark other than colour identifies the current screen."""
 
-    async def test_without_colours(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_current_screen_is_reversed_without_colours(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Without colours the current screen is reversed."""
         monkeypatch.setenv("NO_COLOR", "1")
         async with stage() as on:
@@ -400,7 +402,7 @@ class TestMark:
             assert [text.strip() for text in found] == ["2 decisions"]
 
     @pytest.mark.slow
-    async def test_in_ascii(self) -> None:
+    async def test_ascii_brackets_mark_current_screen(self) -> None:
         """In ASCII brackets mark the current screen without additional width."""
         app = InterlockConsole(
             FakeHub(*everyone(), now=NOW), operator="maria", appearance=Appearance(ascii_only=True)
@@ -419,7 +421,7 @@ class TestMark:
 class TestRecorded:
     """A console of recorded sessions keeps the digits of the screens that it has."""
 
-    async def test_history(self) -> None:
+    async def test_history_has_no_live_screens(self) -> None:
         """`interlock history` has no live, decisions or triage screen."""
         app = HistoryConsole(Source(SESSIONS))
         async with app.run_test(size=(80, 24)) as pilot:
@@ -439,7 +441,7 @@ class TestRecorded:
 class TestSaid:
     """Help and palette list the digits."""
 
-    async def test_help(self) -> None:
+    async def test_help_lists_digits(self) -> None:
         """Help lists each digit with its id for `[keys]`."""
         async with stage(size=(120, 60)) as on:
             await on.press("question_mark")
@@ -453,7 +455,7 @@ class TestSaid:
                 [row] = [line for line in lines if f"app.{name} " in line]
                 assert f"{digit}            {named}" in row
 
-    async def test_palette(self) -> None:
+    async def test_palette_has_an_entry_per_screen(self) -> None:
         """The palette has one entry per screen with its digit and letter."""
         async with stage() as on:
             commands = {each.title: each.help for each in on.app.get_system_commands(on.app.screen)}

@@ -88,14 +88,14 @@ async def counted(monkeypatch: pytest.MonkeyPatch, *states: SessionState) -> Asy
 
 
 class TestTraffic:
-    async def test_nothing_to_do(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_finished_session_causes_little_output(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A finished session causes almost no output, even with many paints."""
         [done] = [state for state in everyone() if state.status == "done"]
         async with counted(monkeypatch, done) as console:
             assert await console.bytes_of(SECONDS) <= IDLE * SECONDS
 
     @pytest.mark.slow
-    async def test_thirty_requests(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_output_for_30_requests_is_limited(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """For 30 requests whose age and deadline change each second, the output stays below the limit."""
         waiting = [asks(n, expires=NOW + timedelta(minutes=9)) for n in range(30)]
         async with counted(monkeypatch, asking(*waiting)) as console:
@@ -103,7 +103,7 @@ class TestTraffic:
         assert 0 < written <= BUSY * SECONDS
 
     @pytest.mark.slow
-    async def test_a_lent_terminal(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_returned_terminal_is_fully_repainted(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """After another program has used the terminal, the console writes the whole screen again."""
         async with counted(monkeypatch, *everyone()) as console:
             driver = console.app._driver

@@ -51,7 +51,7 @@ class Seat:
         # To paint a whole screen costs time that the other console needs.
         await self.until(lambda: text in self.painted(), 0.03)
 
-    async def reads(self, request: str) -> None:
+    async def wait_for_request(self, request: str) -> None:
         """Wait until the dialog shows this request and its keys are unlocked."""
         await self.until(lambda: self.dialog is not None and self.dialog.request.id == request)
         await self.until(lambda: self.dialog is not None and self.dialog._shown_at is not None)
@@ -63,7 +63,7 @@ class Seat:
         await asyncio.sleep(after)
         self.app.post_message(events.Key(key, key if len(key) == 1 else None))
 
-    async def leaves(self) -> None:
+    async def close_dialog(self) -> None:
         """Close the dialog, if it is still open, once it has no decision in progress."""
         await self.pilot.pause()
         while self.dialog is not None:
@@ -126,7 +126,7 @@ async def two_consoles(tmp_path: Path, rules: str) -> AsyncIterator[tuple[Shop, 
 
 @pytest.mark.slow
 class TestRace:
-    async def test_one_of_two_decides(self, tmp_path: Path) -> None:
+    async def test_simultaneous_approvals_decide_once(self, tmp_path: Path) -> None:
         """Both press approve at once: the journal has one decision, and one call runs. The other console
         names who decided, and its key has no further effect."""
         random = Random(6)
@@ -135,7 +135,7 @@ class TestRace:
             for number in range(ROUNDS):
                 request = await shop.ask()
                 for seat in seats:
-                    await seat.reads(request)
+                    await seat.wait_for_request(request)
                 delays = [random.choice((0.0, 0.0, 0.001, 0.004)) for _ in seats]
                 await asyncio.gather(
                     *(seat.press("a", delay) for seat, delay in zip(seats, delays, strict=True))
@@ -150,20 +150,20 @@ class TestRace:
                 said = f"Already approved by {by}"
                 await loser.shows(said)
                 await loser.press("a")
-                await loser.leaves()
+                await loser.close_dialog()
                 won.append(by)
             assert len(await shop.recorded(ApprovalDecided)) == ROUNDS
             assert [d.approved_by for d in await shop.recorded(CallDecided)] == [(by,) for by in won]
         assert shop.ran == [f"deploy {number}" for number in range(ROUNDS)]
 
-    async def test_approve_against_deny(self, tmp_path: Path) -> None:
+    async def test_first_of_approve_and_deny_counts(self, tmp_path: Path) -> None:
         """With one approval and one denial at once, only the first decision counts."""
         async with two_consoles(tmp_path, "require human-approval before deploy") as (shop, seats):
             ada, ben = seats
             for number in range(RACES):
                 request = await shop.ask()
                 for seat in seats:
-                    await seat.reads(request)
+                    await seat.wait_for_request(request)
                 await ben.press("d")
                 await ben.until(lambda: ben.dialog is not None and ben.dialog._frame.reason.is_open)
                 await ben.until(lambda: ben.dialog is not None and ben.dialog._shown_at is not None)
@@ -180,24 +180,24 @@ class TestRace:
                 loser = ben if decided[0].approved else ada
                 said = f"Already {word} by {decided[0].by}"
                 await loser.shows(said)
-                await loser.leaves()
+                await loser.close_dialog()
                 await ada.until(lambda: ada.dialog is None)
                 await ben.until(lambda: ben.dialog is None)
             approved = sum(d.approved for d in await shop.recorded(ApprovalDecided))
         assert len(shop.ran) == approved
 
-    async def test_two_of_two_approve(self, tmp_path: Path) -> None:
+    async def test_simultaneous_approvals_of_two_approvers_both_count(self, tmp_path: Path) -> None:
         """If a call requires two approvers, two who press at once both count, each once."""
         async with two_consoles(tmp_path, "require 2 human-approvals before deploy") as (shop, seats):
             for number in range(RACES):
                 request = await shop.ask()
                 for seat in seats:
-                    await seat.reads(request)
+                    await seat.wait_for_request(request)
                 await asyncio.gather(*(seat.press("a") for seat in seats))
                 async with asyncio.timeout(20):
                     await shop.hub.wait(SESSION)
                 assert len(await shop.recorded(ApprovalGiven)) == number + 1
                 assert set((await shop.recorded(CallDecided))[-1].approved_by) == {"ada", "ben"}
                 for seat in seats:
-                    await seat.leaves()
+                    await seat.close_dialog()
         assert len(shop.ran) == RACES

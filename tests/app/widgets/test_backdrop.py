@@ -27,7 +27,7 @@ def brightness(strip: Strip) -> float:
     return max(Color.from_rich_color(colour).brightness for colour in colours)
 
 
-def ground(on: Stage) -> float:
+def background_brightness(on: Stage) -> float:
     """The brightness of the first line's background, from 0 to 1."""
     first = on.app.screen._compositor.render_strips()[0]
     colour = next(style.bgcolor for _, style, _ in first if style and style.bgcolor)
@@ -35,7 +35,7 @@ def ground(on: Stage) -> float:
 
 
 class TestBehind:
-    async def test_it_is_what_was_there_darker(self) -> None:
+    async def test_screen_behind_is_darker(self) -> None:
         """The title of the screen behind a panel is readable but darker."""
         async with stage() as on:
             before = line(on, "1 waiting")
@@ -46,7 +46,7 @@ class TestBehind:
             assert brightness(behind) < brightness(before)
 
     @pytest.mark.slow
-    async def test_what_changes_below_is_seen(self) -> None:
+    async def test_change_behind_is_visible(self) -> None:
         """A request that arrives while a panel is open is counted behind it."""
         async with stage() as on:
             await on.press("question_mark")
@@ -56,18 +56,18 @@ class TestBehind:
             await on.until(ASKS)
 
     @pytest.mark.slow
-    async def test_another_theme_changes_it_too(self) -> None:
+    async def test_theme_change_affects_screen_behind(self) -> None:
         """A change of theme changes the panel and the screen behind it."""
         async with stage() as on:
             await on.press("question_mark")
             await on.until("THIS SCREEN")
-            assert ground(on) < 0.3
+            assert background_brightness(on) < 0.3
             on.app.theme = "interlock-light"
             await on.settle()
-            assert ground(on) > 0.7
+            assert background_brightness(on) > 0.7
 
     @pytest.mark.slow
-    async def test_it_fills_another_size(self) -> None:
+    async def test_screen_behind_fills_a_new_size(self) -> None:
         """After the terminal has grown, the screen behind the panel reaches the edges."""
         async with stage(size=(80, 24)) as on:
             await on.press("question_mark")
@@ -79,7 +79,7 @@ class TestBehind:
             assert strips[39].text.rstrip().endswith("? help")
 
     @pytest.mark.slow
-    async def test_unchanged_it_is_painted_once(self) -> None:
+    async def test_unchanged_screen_behind_is_rendered_once(self) -> None:
         """While the screen behind does not change, its strips are not rendered again."""
         async with stage() as on:
             await on.press("question_mark")

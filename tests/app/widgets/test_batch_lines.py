@@ -21,19 +21,19 @@ class TestCompared:
         assert found.alike["asks about"] == "deploy"
         assert found.differing == {"input.env": ["a", "b"], "input.force": ["true", None]}
 
-    def test_types_are_told_apart(self) -> None:
+    def test_number_and_text_differ(self) -> None:
         """Batch: a number and the same digits as text differ."""
         found = compared([asks(1, input={"n": [1]}), asks(2, input={"n": ["1"]})], {})
         assert found.differing == {"input.n": ["[1]", '["1"]']}
 
-    def test_an_input_cannot_name_itself_after_a_field(self) -> None:
+    def test_input_cannot_imitate_a_field(self) -> None:
         """Batch: an argument called `tool` or `asked by` is shown as an argument."""
         found = compared([asks(1, input={"tool": "safe", "asked by": "nobody"})] * 2, {})
         assert found.alike["tool"] == "bash"
         assert found.alike["input.tool"] == "safe"
         assert found.alike["asked by"].startswith("deploy.rules:5")
 
-    def test_effects_are_the_names_beside_the_tools(self) -> None:
+    def test_effects_are_listed_with_counts(self) -> None:
         """Batch: the effects of all requests are listed, each with its number of calls."""
         requests = [*several().approvals.values(), asks(4)]
         assert effects(requests) == {"deploy": 2, "git push --force": 1, "git push": 1}
@@ -46,14 +46,14 @@ class TestCompared:
         found = compared(requests, {first.id: first, "other": other})
         assert found.differing["directory"] == ["/srv/a", "/srv/b"]
 
-    def test_what_is_more_than_one_among_others(self) -> None:
+    def test_doubts_and_ungrantable_rules_are_per_request(self) -> None:
         """Batch: doubts and a rule without grants are shown for each request."""
         one, two, _ = several().approvals.values()
         assert warnings(one) == []
         assert warnings(two) == ["CANNOT BE FULLY ANALYSED: it sources a file"]
         assert "no grants" in warnings(asks(1, may_grant=False))[0]
 
-    def test_what_is_too_much_for_a_table(self) -> None:
+    def test_long_input_requires_its_own_approval(self) -> None:
         """Batch: a long input or a file change must be approved on its own."""
         assert too_much(asks(1)) is None
         assert "too long" in (too_much(asks(1, input={"text": "x" * 5_000})) or "")
@@ -62,7 +62,7 @@ class TestCompared:
 
 class TestLines:
     @pytest.mark.parametrize("width", [30, 54, 73, 113, 133])
-    def test_every_character_is_there(self, width: int) -> None:
+    def test_values_are_folded_not_cut(self, width: int) -> None:
         """Batch: values are folded, never cut, and no line is wider than the table."""
         command = "rm -rf " + " ".join(f"/var/data/part-{n}" for n in range(40))
         requests = [asks(1, input={"command": command}), asks(2)]
@@ -73,7 +73,7 @@ class TestLines:
         text = "".join(line.plain for line in lines).replace("│", "")
         assert "".join(command.split()) in "".join(text.split())
 
-    def test_columns_beside_each_other_where_they_fit(self) -> None:
+    def test_columns_are_side_by_side_if_they_fit(self) -> None:
         """Batch: each request has one line while its fields fit beside each other."""
         state = several()
         rows = [_row(request) for request in state.approvals.values()]
@@ -83,7 +83,7 @@ class TestLines:
         assert not any(line.split()[: len(HEADING)] == HEADING for line in narrow)
         assert sum("input.command" in line for line in narrow) == 2
 
-    def test_highest_risk_and_doubts_lead(self) -> None:
+    def test_effects_risk_and_doubts_come_first(self) -> None:
         """Batch: effects, the highest risk and the number of uninspectable calls come first."""
         state = several()
         rows = [_row(request) for request in state.approvals.values()]

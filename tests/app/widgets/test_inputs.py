@@ -65,7 +65,7 @@ class TestFold:
         assert rows[-1].endswith("line 80; rm -rf /")
         assert "… 72 lines hidden · space shows all 80" in rows[4]
 
-    def test_everything_is_there_unfolded(self) -> None:
+    def test_no_lines_are_hidden_without_height_limit(self) -> None:
         """Without a limited height nothing is hidden."""
         rows = text_of({"command": "\n".join(f"line {n}" for n in range(80))})
         assert len(rows) == 80
@@ -73,12 +73,12 @@ class TestFold:
 
 class TestNames:
     @pytest.mark.parametrize("name", ["", " ", "command ", "\u00a0command", "WHY IT ASKS"])
-    def test_a_name_that_is_no_name(self, name: str) -> None:
+    def test_unusual_name_is_quoted(self, name: str) -> None:
         """Names that are empty or contain blanks are quoted, so they imitate no heading or value."""
         values = {"command": "ls", name: "rm"}
         assert any(f'"{name}"' in line.plain for line in lay_out(values, 70).lines())
 
-    def test_all_of_a_name_is_there(self) -> None:
+    def test_name_with_line_break_is_complete(self) -> None:
         """A field's name with a line break is shown in full."""
         shown = "".join(row.plain for row in input_rows({"a\nrm -rf /home/x": 1}, 60))
         assert "rm -rf /home/x" in shown

@@ -18,12 +18,12 @@ def meaning(net: NetState) -> list[str]:
 
 
 class TestMeaning:
-    def test_a_sequence_says_what_is_missing(self) -> None:
+    def test_sequence_names_the_missing_call(self) -> None:
         """Before the first call the second is blocked and says why. Afterwards it may run."""
         assert meaning(require("test", "deploy", 4, "ready")) == ["■ deploy needs test first"]
         assert meaning(require("test", "deploy", 4, "gate")) == ["▸ deploy may run"]
 
-    def test_an_approval_asks(self) -> None:
+    def test_manual_transition_needs_approval(self) -> None:
         """An enabled manual transition means that the call needs approval."""
         assert meaning(approve("deploy", 5)) == ["◐ deploy needs approval"]
 
@@ -32,7 +32,7 @@ class TestMeaning:
         assert meaning(limit("deploy", 2, 2, 6)) == ["▸ deploy: 2 left"]
         assert meaning(limit("deploy", 2, 0, 6)) == ["■ deploy at its limit"]
 
-    def test_a_budget_per_action_says_what_refills_it(self) -> None:
+    def test_limit_per_action_names_its_refill(self) -> None:
         """A limit per action names the action that restores its tokens."""
         each = limit("push", 1, 0, 6)
         refill = TransitionRecord(
@@ -67,7 +67,7 @@ class TestMeaning:
         assert meaning(NetState(net=record, active=True, marking={"hands": 1})) == ["■ lift at its limit"]
         assert meaning(NetState(net=record, active=True, marking={"hands": 2}))[0].startswith("▸ lift")
 
-    def test_an_inactive_net_says_that_its_state_is_kept(self) -> None:
+    def test_inactive_net_keeps_its_state(self) -> None:
         """An inactive net is shown as off, with its state kept."""
         assert words(require("a", "b", 1, "ready", active=False)).plain == "off (state kept)"
 
@@ -111,12 +111,12 @@ class TestLines:
 
 
 class TestTime:
-    def test_a_sliding_limit_says_when_the_next_is_back(self) -> None:
+    def test_sliding_limit_shows_next_call_time(self) -> None:
         """Timed nets: the line shows the calls left and when the next one is available."""
         net = sliding(1, 2880, 100)
         assert [p.text for p in prospects(net, NOW)] == ["push: 1 of 3 left · next back in 12 min"]
 
-    def test_the_marking_ages(self) -> None:
+    def test_tokens_return_with_time(self) -> None:
         """Timed nets: tokens return with time. At the limit the line shows when the next one returns."""
         assert prospects(sliding(0, 3700, 3600, 60), NOW)[0].text.startswith("push: 2 of 3 left")
         assert prospects(sliding(0, 60, 30, 0), NOW)[0].text == (
@@ -124,7 +124,7 @@ class TestTime:
         )
         assert prospects(sliding(3), NOW)[0].text == "push: 3 of 3 left"
 
-    def test_lines_age_too(self) -> None:
+    def test_lines_show_the_current_time(self) -> None:
         """Timed nets: places and words of the list are those of now, not of the last event."""
         state = release_bot()
         state.nets = {"limit": sliding(0, 3700, 60, 30)}
@@ -134,11 +134,11 @@ class TestTime:
 
 
 class TestPeople:
-    def test_how_many_are_asked(self) -> None:
+    def test_number_of_approvals_is_shown(self) -> None:
         """Two people: the net shows how many approvals it needs."""
         assert meaning(two_people()) == ["◐ deploy needs 2 approvals"]
 
-    def test_progress_as_tokens(self) -> None:
+    def test_approvals_are_shown_as_tokens(self) -> None:
         """Two people: an open request shows its approvals as tokens and rings, with names and times."""
         asking = [deploy_request(people=2, given=("ben",), given_at=(before(180),))]
         told = "◐ deploy needs 2 approvals  approvals ●○ ben"
@@ -148,7 +148,7 @@ class TestPeople:
 
 
 class TestConditions:
-    def test_shown_where_there_is_room(self) -> None:
+    def test_condition_is_left_out_first(self) -> None:
         """Conditions: `when` is at the end of a line and is left out first."""
         state = release_bot()
         state.approvals.clear()
@@ -158,7 +158,7 @@ class TestConditions:
         assert "when" not in block.lines(72)[0].plain
         assert "needs 2 approvals" in block.lines(72)[0].plain
 
-    def test_in_the_picture(self) -> None:
+    def test_panel_shows_the_condition(self) -> None:
         """Conditions: the net's panel shows the calls to which it applies."""
         text = [line.plain for b in picture_blocks(two_people()) for line in b.lines(100)]
         assert 'applies to calls of deploy only when input.env = "prod"' in text

@@ -52,7 +52,7 @@ class TestSentences:
             (Precedents(denied=2, reason="no", expired=3), "denied twice, last: “no”, expired 3 times"),
         ],
     )
-    def test_decisions(self, found: Precedents, words: str) -> None:
+    def test_decisions_are_counted(self, found: Precedents, words: str) -> None:
         """Seen before: the counts of approvals, approvers, denials with reason, and expiries."""
         assert precedent_words(request(), found, NOW).decisions == words
 
@@ -82,12 +82,14 @@ class TestSentences:
             ),
         ],
     )
-    def test_difference(self, before: dict[str, object], now: dict[str, object], words: str) -> None:
+    def test_difference_is_one_sentence(
+        self, before: dict[str, object], now: dict[str, object], words: str
+    ) -> None:
         """Seen before: the difference from the last approved call is one sentence."""
         found = Precedents(last=call(before, result="failed"))
         assert precedent_words(request(**now), found, NOW).difference == words
 
-    def test_new(self) -> None:
+    def test_new_programs_paths_and_hosts_are_named(self) -> None:
         """Seen before: new programs, paths and hosts are named with their kind."""
         found = Precedents(new=(NewWord(kind="host", text="x.org"), NewWord(kind="program", text="curl")))
         assert (
@@ -95,7 +97,7 @@ class TestSentences:
         )
 
     @pytest.mark.parametrize("width", [40, 90])
-    def test_lines_are_kept(self, width: int) -> None:
+    def test_number_of_lines_is_constant(self, width: int) -> None:
         """Seen before: the number of lines is the same before and after the answer arrives."""
         full = Precedents(
             approved=14,
@@ -113,7 +115,7 @@ class TestSentences:
         assert len(sizes) == 1
         assert all(row.cell_length <= width for row in precedent_lines(asked, full, NOW, width))
 
-    def test_nothing_moves(self) -> None:
+    def test_other_lines_stay_in_place(self) -> None:
         """Seen before: when the answer arrives, all other lines of the dialog stay in place."""
         asked = request(env="prod")
         before = request_text(asked, None, NOW, 90, 40, precedents="coming")
@@ -127,14 +129,14 @@ class TestSentences:
         assert min(changed) >= before.decisive == after.decisive
         assert max(changed) - min(changed) < 3
 
-    def test_no_room(self) -> None:
+    def test_lines_are_left_out_without_room(self) -> None:
         """Seen before: the lines are left out if they would make the dialog scroll."""
         asked = request(env="prod")
         full = request_text(asked, None, NOW, 90, 40, precedents="coming")
         low = request_text(asked, None, NOW, 90, len(full.lines) - 1, precedents="coming")
         assert not any("SEEN BEFORE" in line.plain for line in low.lines)
 
-    def test_nearest(self) -> None:
+    def test_nearest_call_shows_decision_and_differences(self) -> None:
         """Seen before: the nearest call shows who decided and why, its result, and every difference."""
         near = call({"env": "staging"}, reason="tested", result="done")
         lines = [line.plain.strip() for line in past_call_lines(request(env="prod"), near, NOW, 80)]
@@ -143,7 +145,7 @@ class TestSentences:
 
 
 class TestCommandTree:
-    def test_within(self) -> None:
+    def test_nested_command_is_below_its_parent(self) -> None:
         """Commands: a command within another one is below it, in the order of the text."""
         runs = ('sh -c "git push && curl -s x | sh"', "git push", "curl -s x", "sh")
         found = command_tree(asks(1, runs=runs, commands=4))
@@ -152,7 +154,7 @@ class TestCommandTree:
             *((1, each) for each in runs[1:]),
         ]
 
-    def test_marked_ones_in_their_place(self) -> None:
+    def test_marked_commands_keep_their_place(self) -> None:
         """Commands: marked commands come first in a request, but keep their place in the tree."""
         runs = ("deploy", "timeout 5 make deploy", "make deploy")
         found = command_tree(
@@ -163,11 +165,11 @@ class TestCommandTree:
             (1, runs[2], True),
         ]
 
-    def test_beside(self) -> None:
+    def test_no_tree_without_nested_commands(self) -> None:
         """Commands: without nested commands there is no tree."""
         assert command_tree(asks(1, runs=("a", "b"), commands=2)) == []
 
-    def test_on_screen(self) -> None:
+    def test_tree_shows_marked_command_in_full(self) -> None:
         """Commands: the tree shows a marked command in full."""
         marked = "git push " + "x" * 200
         asked = asks(

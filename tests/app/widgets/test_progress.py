@@ -14,7 +14,7 @@ from interlock.engine.history.model.records import TransitionRecord
 from ..support.scenes import NOW, START, before, call, deploy_request, net, release_bot, step
 
 
-def said(request: object, session: object, viewer: Viewer | None = None) -> str:
+def progress_text(request: object, session: object, viewer: Viewer | None = None) -> str:
     return " ".join(line.plain for line in progress_lines(request, session, NOW, 100, viewer))
 
 
@@ -35,31 +35,32 @@ def sliding(left: int, *came: float):
 
 
 class TestSoFar:
-    def test_prerequisites_and_theirs(self) -> None:
+    def test_prerequisites_are_shown_recursively(self) -> None:
         """The call's prerequisites and their own are shown with times; other calls are counted."""
-        assert said(deploy_request(), release_bot()) == (
+        assert progress_text(deploy_request(), release_bot()) == (
             "✓ lint 3 min ago   ✓ test 70 s ago   deploy: 2 of 2 left   1 other successful call"
         )
 
-    def test_a_sliding_limit_says_when_one_comes_back(self) -> None:
+    def test_sliding_limit_uses_current_time(self) -> None:
         """A sliding limit counts by the current time, not by the time of the last event."""
         state = release_bot()
         state.nets["limit-deploy-2"] = sliding(1, 2880.0, 60.0)
-        assert "deploy: 1 of 3 left, next back in 12 min" in said(deploy_request(), state)
+        assert "deploy: 1 of 3 left, next back in 12 min" in progress_text(deploy_request(), state)
         state.nets["limit-deploy-2"] = sliding(1, 3700.0, 60.0)
-        assert "deploy: 2 of 3 left, next back in 59 min" in said(deploy_request(), state)
+        assert "deploy: 2 of 3 left, next back in 59 min" in progress_text(deploy_request(), state)
 
-    def test_a_limit_over_sessions_says_what_this_one_used(self) -> None:
+    def test_limit_over_sessions_shows_use_of_this_session(self) -> None:
         state = release_bot()
         record = sliding(1, 2880.0, 60.0)
         shared = SharedLimit("deploy", "everyone", "budget", 3600.0)
         record = record.model_copy(update={"net": record.net.model_copy(update={"shared": shared})})
         state.nets["limit-deploy-2"] = record
-        assert "deploy: 3 across everyone, 2 of them by this session, next back in 12 min" in said(
-            deploy_request(), state
+        assert (
+            "deploy: 3 across everyone, 2 of them by this session, next back in 12 min"
+            in progress_text(deploy_request(), state)
         )
 
-    def test_what_brought_the_rule_into_effect(self) -> None:
+    def test_triggering_call_is_shown(self) -> None:
         """The call that brought the rule into effect is shown, even if it failed, but not if blocked."""
         state = release_bot()
         asking = deploy_request().net
@@ -67,17 +68,17 @@ class TestSoFar:
         state.nets[asking] = state.nets[asking].model_copy(update={"net": leading})
         state.calls["r1"] = call("r1", "read_web", "curl x", "failed", 50)
         state.calls["r2"] = call("r2", "read_web", "curl y", "blocked", 10)
-        assert "after read_web 50 s ago" in said(deploy_request(), state)
+        assert "after read_web 50 s ago" in progress_text(deploy_request(), state)
         state.calls["r3"] = call("r3", "read_web", "curl z", "running", 20)
-        assert "after read_web 20 s ago" in said(deploy_request(), state)
+        assert "after read_web 20 s ago" in progress_text(deploy_request(), state)
 
-    def test_nets_that_are_off_want_nothing(self) -> None:
+    def test_inactive_net_has_no_requirements(self) -> None:
         """A net that is switched off has no requirements."""
         state = release_bot()
         for each in state.nets.values():
             each.active = False
         state.active = []
-        assert said(deploy_request(), state) == "3 successful calls"
+        assert progress_text(deploy_request(), state) == "3 successful calls"
 
     @pytest.mark.parametrize(
         ("given", "times", "people", "expected"),
@@ -88,12 +89,12 @@ class TestSoFar:
             (("ada", "bob"), (40,), 3, "2 of 3: ada 40 s ago ✓, bob ✓ — 1 more needed"),
         ],
     )
-    def test_people(
+    def test_approvers_and_missing_approvals_are_shown(
         self, given: tuple[str, ...], times: tuple[float, ...], people: int, expected: str
     ) -> None:
         """The line shows who has approved, when if known, and how many are missing."""
         request = deploy_request(people=people, given=given, given_at=tuple(map(before, times)))
-        assert said(request, release_bot()).startswith(expected)
+        assert progress_text(request, release_bot()).startswith(expected)
 
     @pytest.mark.parametrize(
         ("viewer", "expected"),
@@ -105,11 +106,11 @@ class TestSoFar:
             (Viewer("jo"), "more needed   ✓"),
         ],
     )
-    def test_not_you(self, viewer: Viewer, expected: str) -> None:
+    def test_excluded_operator_sees_the_reason(self, viewer: Viewer, expected: str) -> None:
         """An operator whose approval would not count is told why; others are not."""
         state = release_bot()
         state.starters = {"maria": "opened"}
-        assert expected in said(deploy_request(people=2, given=("ada",)), state, viewer).replace(
+        assert expected in progress_text(deploy_request(people=2, given=("ada",)), state, viewer).replace(
             "needed ✓", "needed   ✓"
         )
 
@@ -143,19 +144,21 @@ class TestApprovers:
             ),
         ],
     )
-    def test_who_must_approve(self, more: dict[str, object], viewer: Viewer, expected: str) -> None:
+    def test_group_approvals_and_reason_are_shown(
+        self, more: dict[str, object], viewer: Viewer, expected: str
+    ) -> None:
         """The line shows the group, the approvals, and why the operator's approval would not count."""
         state = release_bot()
         state.starters = {"maria": "opened"}
         request = deploy_request(**{"approvers": SECURITY, **more})
-        assert expected in said(request, state, viewer).replace("   ", " ")
+        assert expected in progress_text(request, state, viewer).replace("   ", " ")
 
-    def test_a_member_sees_no_obstacle(self) -> None:
+    def test_eligible_operator_sees_no_reason(self) -> None:
         """An operator who may approve sees no such reason."""
         request = deploy_request(approvers=SECURITY)
         state = release_bot()
         state.starters = {"maria": "opened"}
-        assert "not you" not in said(request, state, Viewer("maria", groups=("security",)))
+        assert "not you" not in progress_text(request, state, Viewer("maria", groups=("security",)))
 
 
 class TestHead:
@@ -178,12 +181,12 @@ class TestHead:
         assert all(name in below for name in names[:-1])
         assert all(len(line) <= 40 for line in lines)
 
-    def test_a_word_of_the_agent_is_no_risk(self) -> None:
+    def test_risk_comes_only_from_rules(self) -> None:
         """Only a rule can set a risk; an input called `risk` does not."""
         lines = self.head(input={"risk": "low"}, names=("bash",))
         assert "risk" not in lines[0]
 
-    def test_the_commands_of_a_script(self) -> None:
+    def test_each_simple_command_is_shown(self) -> None:
         """G-51: each simple command is shown as written, with the command that it runs below it."""
         lines = self.head(
             input={"command": "cd /srv && sudo git push --force; rm -rf cache"},
@@ -205,7 +208,7 @@ class TestHead:
         assert lines[start + 3].startswith("  command")
         assert "more commands" in runs[-1]
 
-    def test_a_single_command_is_not_said_twice(self) -> None:
+    def test_single_command_is_not_repeated(self) -> None:
         """A single command is not repeated, because the input already shows it."""
         assert deploy_request(input={"command": "git push"}, names=("push", "bash")).runs == ()
 
@@ -213,7 +216,7 @@ class TestHead:
         """Without other names the tool's name is the effect."""
         assert effects_of(deploy_request(called="deploy", names=("deploy",))) == ("deploy",)
 
-    def test_why_a_condition_counts_as_met(self) -> None:
+    def test_missing_value_of_a_condition_is_named(self) -> None:
         """A rule that applies because something is missing says what is missing."""
         lines = self.head(note="the call has no input.path")
         assert any("applies because the call has no input.path" in line for line in lines)

@@ -53,20 +53,20 @@ def lines(
 
 
 class TestUninspectable:
-    def test_comes_first(self) -> None:
+    def test_warning_comes_first(self) -> None:
         """G-51: the warning about a command that cannot be fully analysed comes before the call."""
         shown = lines("command: \x1b[2Jits first word is made up as it runs")
         at = next(i for i, line in enumerate(shown) if "CANNOT BE FULLY ANALYSED" in line)
         assert at < next(i for i, line in enumerate(shown) if line.startswith("  bash"))
         assert not any("\x1b" in line for line in shown)
 
-    def test_is_silent_otherwise(self) -> None:
+    def test_no_warning_for_analysed_command(self) -> None:
         """A command that was fully analysed gets no warning."""
         assert not any("CANNOT BE FULLY ANALYSED" in line for line in lines(None))
 
 
 class TestExtension:
-    def test_who_wants_it_to_wait(self) -> None:
+    def test_proposed_extension_is_shown(self) -> None:
         """G-77: a request for two approvers shows a proposed extension and that another must agree."""
         request = deploy_request(
             people=2,
@@ -85,7 +85,7 @@ class TestExtension:
 
 
 class TestBeyond:
-    def test_why_a_grant_does_not_cover_it(self) -> None:
+    def test_request_outside_a_similar_grant_says_why(self) -> None:
         """G-74: a request that a similar grant does not cover says why."""
         shown = lines(beyond="grant-1 does not cover this call: another value in \x1b[2Jcwd")
         at = next(i for i, line in enumerate(shown) if line.startswith("WHY IT ASKS"))
@@ -95,7 +95,7 @@ class TestBeyond:
 
 
 class TestEdited:
-    def test_who_edited_it_and_what(self) -> None:
+    def test_editor_and_full_difference_are_shown(self) -> None:
         """G-75: an edited input names its editor and shows the full difference to the agent's input."""
         long = {"command": "\n".join(f"./step {n}" for n in range(60)), "cwd": "/srv"}
         shown = lines(original=long, height=20)
@@ -105,7 +105,7 @@ class TestEdited:
         assert any("+" in line and "./deploy" in line for line in below)
         assert any("cwd" in line for line in below)
 
-    def test_a_difference_behind_masks(self) -> None:
+    def test_masked_difference_is_reported(self) -> None:
         """G-75: if only masked text differs, the dialog says so."""
         shown = lines(original={"command": "$(cat todo) && ./deploy"})
         assert "EDITED BY ada" in shown
@@ -116,7 +116,7 @@ class TestEdited:
         shown = lines(original={"command": "./deploy " + "x" * 200}, width=40)
         assert all(len(line) <= 40 for line in shown)
 
-    def test_silent_otherwise(self) -> None:
+    def test_unedited_input_is_not_marked(self) -> None:
         """The agent's own input is not marked as edited."""
         assert not any("EDITED" in line for line in lines())
 
@@ -124,7 +124,7 @@ class TestEdited:
 class TestPreview:
     DIFF = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n+new\n"
 
-    def test_stands_between_the_input_and_why_it_asks(self) -> None:
+    def test_preview_is_between_input_and_rule(self) -> None:
         """The preview's lines are between the input and the rule, each behind a bar."""
         shown = lines(preview=self.DIFF)
         start = shown.index("WOULD CHANGE  +1 −1")
@@ -139,7 +139,7 @@ class TestPreview:
         command = next(i for i, line in enumerate(shown) if "./deploy" in line)
         assert command < start < why
 
-    def test_added_and_removed_lines_are_told_apart(self) -> None:
+    def test_added_and_removed_lines_differ(self) -> None:
         """Added and removed lines differ by sign and by colour."""
         request = ApprovalState(
             id="a",
@@ -164,7 +164,7 @@ class TestPreview:
         assert "$text-error" in styles["  │ -old"]
         assert not {"$text-success", "$text-error"} & styles["  │ +++ a.py"]
 
-    def test_a_long_one_keeps_its_end_and_leaves_room(self) -> None:
+    def test_long_preview_is_folded_in_its_middle(self) -> None:
         """A long preview is folded in its middle so that the rest stays on screen. `space` unfolds it."""
         diff = "\n".join(f"+line {n}" for n in range(300))
         folded, whole = lines(preview=diff, height=24), lines(preview=diff, height=24, expanded=True)
@@ -174,13 +174,13 @@ class TestPreview:
         assert any(line.startswith("WHY IT ASKS") for line in folded)
         assert sum(line.startswith("  │ +line") for line in whole) == 300
 
-    def test_nothing_in_a_file_can_draw_the_dialog(self) -> None:
+    def test_file_cannot_imitate_the_dialog(self) -> None:
         """Control characters in a diff are shown as text, and it cannot imitate a heading."""
         shown = lines(preview="+\x1b[2J\n+WHY IT ASKS  nothing\n \u202eevil")
         assert not any("\x1b" in line or "\u202e" in line for line in shown)
         assert sum(line.startswith("WHY IT ASKS") for line in shown) == 1
 
-    def test_without_one_there_is_no_section(self) -> None:
+    def test_no_section_without_preview(self) -> None:
         """Without a preview there is no such section."""
         assert "WOULD CHANGE" not in lines()
 
@@ -208,31 +208,31 @@ class TestLabel:
         session = SessionState(id="s1", labels={"bash": label})
         return [line.plain for line in request_text(request, session, NOW, width, 40).lines]
 
-    def test_stands_behind_the_name(self) -> None:
+    def test_label_follows_the_name(self) -> None:
         """Section 9: the name of the tool comes first, then the label in quotes."""
         assert self.dialog("Run a command")[2] == "  bash  “Run a command”"
 
-    def test_in_a_line_of_its_own(self) -> None:
+    def test_label_without_room_is_on_next_line(self) -> None:
         """If there is no room, the name stays whole and the label is on the next line."""
         lines = self.dialog("Run a command in the shell", 30)
         at = lines.index("  bash")
         assert lines[at + 1].startswith("  “Run a command in the shell")
         assert all(len(line) <= 30 for line in lines)
 
-    def test_is_an_authors_text(self) -> None:
+    def test_label_cannot_imitate_a_heading(self) -> None:
         """A label cannot control the terminal or imitate a heading, and stays short."""
         lines = self.dialog("\x1b[2J\nWHY IT ASKS  nothing\u202e" + "x" * 500)
         assert not any("\x1b" in line or "\u202e" in line for line in lines)
         assert sum(line.startswith("WHY IT ASKS") for line in lines) == 1
         assert len(lines[2]) <= 60
 
-    def test_not_for_a_subagents_tool(self) -> None:
+    def test_subagent_tool_gets_no_label(self) -> None:
         """A subagent's tool of the same name may be another one, so it gets no label."""
         assert self.dialog("Run a command", via="helper-1")[2] == "  bash"
 
 
 class TestRuns:
-    def test_what_a_rule_names_is_never_cut(self) -> None:
+    def test_marked_commands_are_shown_in_full(self) -> None:
         """Marked commands are shown in full before the others, which take a few lines."""
         long = "./deploy --to " + "x" * 300 + "END"
         others = tuple(f"echo {n}" for n in range(60))
@@ -248,7 +248,7 @@ class TestRuns:
         assert runs.index("END") < runs.index("rm $x") < runs.index("echo 0")
         assert "more commands" in runs
 
-    def test_where_it_cannot_be_told_all_count(self) -> None:
+    def test_unknown_marks_show_all_in_full(self) -> None:
         """If it is unknown which commands are marked, all are shown in full."""
         found = tuple(f"echo {n} " + "x" * 90 for n in range(30))
         request = deploy_request(runs=found, commands=31, marked=(0,))
@@ -261,7 +261,7 @@ class TestPlan:
     """The agent's text in a plan imitates neither its steps nor their forecasts."""
 
     @pytest.mark.parametrize("width", [76, 100])
-    def test_no_imitation(self, width: int) -> None:
+    def test_plan_texts_cannot_imitate_rows(self, width: int) -> None:
         """Rows of a title and a condition are behind bars. A name of several words is in quotes."""
         fake = "1 × read ✓ runs without approval"
         step = {
@@ -279,7 +279,7 @@ class TestPlan:
         ("when", "said"),
         [("input.command matches /^git push/", True), ('input.command = "git push"', False)],
     )
-    def test_part_of_a_text(self, when: str, said: bool) -> None:
+    def test_condition_on_part_of_text_says_rest_is_open(self, when: str, said: bool) -> None:
         """A condition on part of a text says that the rest is open: `git push; ls` matches, too."""
         value: dict[str, JsonValue] = {"title": "Release", "steps": [{"tool": "bash", "when": when}]}
         request = deploy_request(tool="plan", called="plan", input=value)

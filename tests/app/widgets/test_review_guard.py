@@ -10,7 +10,7 @@ from interlock.app.widgets.approval.review_guard import ReviewGuard
 ROWS = [f"row {n}" for n in range(10)]
 
 
-def arranged(rows: list[str] = ROWS, **more: bool) -> ReviewGuard:
+def guard_with_rows(rows: list[str] = ROWS, **more: bool) -> ReviewGuard:
     guard = ReviewGuard()
     guard.begin("request")
     guard.arrange("layout", rows, **more)
@@ -23,16 +23,16 @@ def paint(guard: ReviewGuard, *rows: int) -> None:
 
 
 class TestLines:
-    def test_all_lines_have_to_be_painted(self) -> None:
+    def test_all_lines_must_be_painted(self) -> None:
         """A single line that was not painted keeps the content incomplete."""
-        guard = arranged()
+        guard = guard_with_rows()
         paint(guard, *range(5), *range(6, 10))
         assert not guard.complete
         assert guard.next_row == 5
         assert guard.paint(5)
         assert guard.complete
 
-    def test_nothing_is_complete_before_it_is_there(self) -> None:
+    def test_empty_content_is_not_complete(self) -> None:
         """Content without lines is not complete, and lines beyond the last do not count."""
         guard = ReviewGuard()
         assert not guard.complete
@@ -40,44 +40,44 @@ class TestLines:
         guard.arrange("layout", [])
         assert not guard.complete
         assert not guard.paint(0)
-        assert not arranged().paint(10)
+        assert not guard_with_rows().paint(10)
 
     def test_a_folded_layout_is_never_complete(self) -> None:
         """A folded layout is not complete even when all its lines were painted."""
-        guard = arranged(folded=True)
+        guard = guard_with_rows(folded=True)
         paint(guard, *range(10))
         assert not guard.complete
         assert guard.folded
 
-    def test_unfolding_asks_only_for_what_the_fold_hid(self) -> None:
+    def test_unfolding_requires_only_hidden_lines(self) -> None:
         """After unfolding, only the hidden lines must still be painted."""
-        guard = arranged(["head", "… 3 lines hidden", "tail"], folded=True)
+        guard = guard_with_rows(["head", "… 3 lines hidden", "tail"], folded=True)
         paint(guard, 0, 1, 2)
         guard.arrange("unfolded", ["head", "a", "b", "c", "tail"])
         assert guard.next_row == 1
         paint(guard, 1, 2, 3)
         assert guard.complete
 
-    def test_the_same_line_elsewhere_does_not_count(self) -> None:
+    def test_same_text_at_another_place_does_not_count(self) -> None:
         """A line is identified by its place, not by its text."""
-        guard = arranged(["a", "fold", "b"], folded=True)
+        guard = guard_with_rows(["a", "fold", "b"], folded=True)
         paint(guard, 0, 1, 2)
         guard.arrange("unfolded", ["a", "a", "b", "a", "b"])
         paint(guard, 1, 2)
         assert guard.next_row == 3
 
-    def test_times_that_move_undo_nothing(self) -> None:
+    def test_changing_ages_keep_lines_shown(self) -> None:
         """Lines that change only by their age stay shown."""
-        guard = arranged()
+        guard = guard_with_rows()
         paint(guard, 0, 1, 2)
         guard.arrange("layout", [f"{row}, a minute later" for row in ROWS], aged=True)
         assert guard.next_row == 3
 
 
 class TestContent:
-    def test_another_content_is_unseen(self) -> None:
+    def test_new_content_is_unseen(self) -> None:
         """A new request must be shown again, even with the same lines."""
-        guard = arranged()
+        guard = guard_with_rows()
         paint(guard, *range(10))
         assert not guard.begin("request")
         assert guard.complete
@@ -85,26 +85,26 @@ class TestContent:
         guard.arrange("layout", ROWS)
         assert guard.next_row == 0
 
-    def test_what_was_shown_whole_stays_so_in_another_layout(self) -> None:
+    def test_complete_content_stays_complete_in_another_layout(self) -> None:
         """Content that was shown completely stays complete in another layout."""
-        guard = arranged()
+        guard = guard_with_rows()
         paint(guard, *range(10))
         guard.arrange("narrow", [f"half {n}" for n in range(20)])
         assert guard.complete
         assert guard.next_row is None
 
-    def test_what_was_shown_in_part_is_not(self) -> None:
+    def test_partly_shown_content_is_unseen_in_another_layout(self) -> None:
         """Lines that are wrapped again must be painted again if not all were shown before."""
-        guard = arranged()
+        guard = guard_with_rows()
         paint(guard, *range(9))
         guard.arrange("narrow", [f"half {n}" for n in range(20)])
         assert guard.next_row == 0
         guard.arrange("layout", ROWS)
         assert guard.next_row == 9
 
-    def test_content_that_grows_is_incomplete_again(self) -> None:
+    def test_added_lines_must_be_shown(self) -> None:
         """Lines that are added later must be shown, and only these."""
-        guard = arranged()
+        guard = guard_with_rows()
         paint(guard, *range(10))
         guard.reopen()
         guard.arrange("layout", [*ROWS[:5], "new", *ROWS[5:]])
@@ -113,17 +113,17 @@ class TestContent:
 
 
 class TestPlaces:
-    def test_a_concealed_place_has_to_be_revealed(self) -> None:
+    def test_concealed_place_must_be_revealed(self) -> None:
         """Content with a concealed place is not complete even when all lines were painted."""
-        guard = arranged(["deploy", "[masked]"])
+        guard = guard_with_rows(["deploy", "[masked]"])
         guard.conceal(["command"])
         paint(guard, 0, 1)
         assert not guard.complete
         assert guard.concealed == ("command",)
 
-    def test_what_is_revealed_has_to_be_painted(self) -> None:
+    def test_revealed_lines_must_be_painted(self) -> None:
         """Lines that revealing changes must be painted."""
-        guard = arranged(["deploy", "[masked]"])
+        guard = guard_with_rows(["deploy", "[masked]"])
         paint(guard, 0, 1)
         guard.conceal(["command"])
         assert not guard.complete
@@ -138,7 +138,7 @@ class TestPlaces:
 class TestPages:
     def test_pages_are_counted_to_the_end(self) -> None:
         """Ten lines with four on a page are three pages; shown pages are subtracted."""
-        guard = arranged()
+        guard = guard_with_rows()
         assert guard.pages(4) == (3, 3)
         paint(guard, *range(4))
         assert guard.pages(4) == (3, 2)
@@ -146,9 +146,9 @@ class TestPages:
         assert guard.pages(4) == (3, 0)
 
     @given(st.sets(st.integers(0, 9)), st.integers(0, 12))
-    def test_showing_pages_ends_in_complete(self, painted: set[int], height: int) -> None:
+    def test_showing_all_pages_completes_content(self, painted: set[int], height: int) -> None:
         """Showing page after page completes the content, whatever was painted before."""
-        guard = arranged()
+        guard = guard_with_rows()
         paint(guard, *painted)
         _, left = guard.pages(height)
         for _ in range(left):

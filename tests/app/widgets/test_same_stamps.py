@@ -65,7 +65,7 @@ def session(name: str, env: str) -> SessionState:
 
 class TestTwoSessions:
     @pytest.mark.parametrize("size", [(160, 40), (60, 24)])
-    async def test_chosen_in_turn(self, size: tuple[int, int]) -> None:
+    async def test_blocks_are_of_the_selected_session(self, size: tuple[int, int]) -> None:
         """Calls, nets and pending transitions are those of the selected session, back and forth."""
 
         async def panes(on: Stage) -> str:
@@ -100,14 +100,14 @@ class TestTwoSessions:
 class TestOtherRules:
     """Replaced rules whose nets have the same keys and markings."""
 
-    def test_line_of_a_net(self) -> None:
+    def test_different_conditions_change_line_stamp(self) -> None:
         """The lines of nets with different conditions have different stamps."""
         one, other = (net_blocks(session("bot-1", env), now=NOW)[0] for env in ("prod", "test"))
         assert one.key == other.key
         assert one.lines(120) != other.lines(120)
         assert one.stamp != other.stamp
 
-    def test_picture_of_a_net(self) -> None:
+    def test_different_rules_change_picture_stamp(self) -> None:
         """Pictures that differ in rule or condition have different stamps."""
         net = approve("deploy", 3)
         moved = approve("deploy", 9)
@@ -117,7 +117,7 @@ class TestOtherRules:
 
 
 class TestWriting:
-    def test_texts_of_one_length(self) -> None:
+    def test_texts_of_same_length_have_different_stamps(self) -> None:
         """Streamed texts of the same length have different stamps."""
         state = session("bot-1", "prod")
         one, other = (tail_blocks(state, LiveStream(said=said), NOW)[-1] for said in ("yes", "not"))
@@ -138,7 +138,7 @@ class ListApp(App[None]):
 
 class TestSettledLater:
     @pytest.mark.parametrize("before_that", ["unknown", "skipped"])
-    async def test_a_call_that_goes_on(self, before_that: str) -> None:
+    async def test_late_result_of_a_call_is_shown(self, before_that: str) -> None:
         """A call that was skipped or had an unknown outcome shows its result when it has one."""
         state, transcript = session("bot-1", "prod"), Transcript()
         [_, asked, last] = state.transcript
@@ -156,7 +156,7 @@ class TestSettledLater:
 
 
 class TestEmptied:
-    async def test_lines_are_made_anew(self) -> None:
+    async def test_emptied_list_shows_no_old_lines(self) -> None:
         """A list that was emptied shows no old lines, even with the same key and stamp."""
         found = BlockList()
         async with ListApp(found).run_test(size=(40, 5)) as pilot:

@@ -48,7 +48,7 @@ LABELS = st.text(max_size=60)
 class TestHeight:
     @given(ENTRIES, st.integers(4, 130), st.text(max_size=30), st.text(max_size=200), LABELS)
     @settings(max_examples=examples(400), deadline=None)
-    def test_is_the_number_of_lines(
+    def test_equals_number_of_lines(
         self, entry: TranscriptEntry, width: int, agent: str, printed: str, label: str
     ) -> None:
         """The computed height equals the number of lines at any width, so the list does not jump."""
@@ -85,7 +85,7 @@ class TestUnclear:
             ("blocked", "block", f"unclear is blocked. The call cannot be read to its end: {WHY}."),
         ],
     )
-    def test_why_is_said_once(self, status: str, outcome: str, reason: str | None) -> None:
+    def test_reason_is_shown_once(self, status: str, outcome: str, reason: str | None) -> None:
         """G-64, G-66: each unclear call shows the reason once, whether it ran or not."""
         given = {"status": status, "outcome": outcome, "reason": reason, "judged_as": ("bash",)}
         call = CallState.model_validate(
@@ -106,23 +106,23 @@ class TestLabel:
         entry = TranscriptEntry(at=NOW, kind="call", call=call.model_copy(update=more))
         return entry_block("k", entry, "bot", LiveStream(), NOW, {"sh": label}).lines(width)[0]
 
-    def test_stands_beside_the_tools_name(self) -> None:
+    def test_label_follows_the_gate_name(self) -> None:
         """Section 9: a tool's label is muted and in quotes, after the name that the gate uses."""
         head = self.head("Run a command")
         assert head.plain.startswith("✓ sh  “Run a command”  make")
         [span] = [s for s in head.spans if "“Run a command”" in head.plain[s.start : s.end]]
         assert span.style == MUTED
 
-    def test_beside_what_the_call_is_taken_for(self) -> None:
+    def test_label_follows_both_names(self) -> None:
         """Section 9: if the call has another name, both names come before the label."""
         head = self.head("Run a command", names=("deploy", "sh"))
         assert head.plain.startswith("✓ deploy  sh  “Run a command”  make")
 
-    def test_not_for_another_sessions_tool(self) -> None:
+    def test_subagent_call_gets_no_label(self) -> None:
         """A subagent's call may be of another tool with the same name, so it gets no label."""
         assert "Run" not in self.head("Run a command", via="helper-1").plain
 
-    def test_is_an_authors_text(self) -> None:
+    def test_label_is_escaped_and_limited(self) -> None:
         """Section 9: a label cannot control the terminal, and a long one leaves room for the call."""
         head = self.head("\x1b[2J\u202eevil " * 20)
         assert "\x1b" not in head.plain
@@ -144,7 +144,7 @@ class TestErrors:
 
 
 class TestMarkup:
-    def test_of_assistants_only(self) -> None:
+    def test_only_agent_markdown_is_rendered(self) -> None:
         """An agent's Markdown is rendered, also while it is streamed. A user's text is not."""
         said = {
             kind: entry_block(

@@ -23,7 +23,7 @@ WORDS = st.text(alphabet="ab /=-\n", max_size=12)
 class TestGroups:
     @pytest.mark.slow
     @given(st.lists(st.tuples(WORDS, st.none() | WORDS), min_size=1, max_size=6))
-    def test_nothing_is_lost(self, inputs: list[tuple[str, str | None]]) -> None:
+    def test_heading_and_line_contain_all_fields(self, inputs: list[tuple[str, str | None]]) -> None:
         """Triage: a group's heading and a line's parts together are all fields of the request."""
         waiting = [
             asks(
@@ -46,14 +46,14 @@ class TestGroups:
         }
         assert found == {each.id: fields_of(each, None) for each in waiting}
 
-    def test_common_words(self) -> None:
+    def test_commands_share_only_whole_words(self) -> None:
         """Triage: commands share only whole words."""
         [group] = grouped(pushes(3), {})
         [difference] = group.differences
         assert (difference.name, difference.head) == ("input.command", "git push origin ")
         assert group.parts["q2"] == ("feature-2",)
 
-    def test_another_kind_of_value_differs(self) -> None:
+    def test_value_of_another_type_differs(self) -> None:
         """Triage: a text that looks like a number, a boolean or an object differs from that value."""
         for text, value in (("1", 1), ("true", True), ("null", None), ('{"a": 1}', {"a": 1}), ("[]", [])):
             [group] = grouped([asks(1, input={"x": text}), asks(2, input={"x": value})], {})
@@ -63,13 +63,13 @@ class TestGroups:
     @pytest.mark.parametrize(
         "text", ["ls │ (none)", "ls · env staging", "git push … now", "(none)", "(nothing)", "ls ", " ls"]
     )
-    def test_no_text_is_several_fields_or_none(self, text: str) -> None:
+    def test_text_with_separators_is_quoted(self, text: str) -> None:
         """Triage: a text with separators of fields, or with blanks at an end, is quoted."""
         [group] = grouped([asks(1, input={"x": text}), asks(2, input={"x": "ls", "y": "1 2"})], {})
         assert group.parts["q1"][0] == f'"{text}"'
         assert group.parts["q2"] == ("ls", "1 2")
 
-    def test_lines_are_no_escapes(self) -> None:
+    def test_line_breaks_differ_from_escapes(self) -> None:
         """Triage: a text of several lines must be opened. A written escape looks different."""
         one, other = (
             asks(1, input={"command": "echo a\nrm b"}),
@@ -89,14 +89,14 @@ class TestGroups:
             heading = lay_out_group(group, MetaColumns.of(group.requests, NOW), 80).heading
             assert any(name in line.plain for line in heading) is said
 
-    def test_by_rule_and_agent(self) -> None:
+    def test_grouped_by_rule_and_agent(self) -> None:
         """Triage: requests of one rule and agent are one group, ordered by the most urgent request."""
         waiting = list(every_kind()[0].approvals.values())
         groups = grouped(waiting, {})
         assert [len(group.requests) for group in groups] == [5, 3, 2, 1]
         assert sum(len(group.requests) for group in grouped(thirty_one(), {})) == 31
 
-    def test_known_ones_are_kept(self) -> None:
+    def test_unchanged_group_is_reused(self) -> None:
         """Triage: a group with the same requests is reused."""
         waiting = pushes(3)
         first = grouped(waiting, {})
@@ -104,7 +104,7 @@ class TestGroups:
         assert again[0] is first[0]
         assert grouped(waiting[:2], {}, {first[0].key: first[0]})[0] is not first[0]
 
-    def test_shape(self) -> None:
+    def test_shape_depends_on_fields_risk_and_effect(self) -> None:
         """Triage: another field, risk or effect is another shape; another value is not."""
         one, other = pushes(2)
         assert shape_of(one) == shape_of(other)
@@ -113,7 +113,7 @@ class TestGroups:
 
 
 class TestFilter:
-    def test_keys(self) -> None:
+    def test_any_value_every_key_and_every_word_match(self) -> None:
         """Triage's filter: a request matches any value of a key, every key and every word."""
         [first, *_] = pushes(1)
         for text, fits in (
@@ -130,7 +130,7 @@ class TestFilter:
 
 
 class TestTimeInView:
-    def test_stayed(self) -> None:
+    def test_request_in_view_long_enough_was_seen(self) -> None:
         """Time in view: a request that stayed for long enough was seen, also after it has left."""
         found = TimeInView(0.4)
         found.painted("a", 0.0)
@@ -140,7 +140,7 @@ class TestTimeInView:
         found.review([], 0.5)
         assert found.seen("a")
 
-    def test_went_too_early(self) -> None:
+    def test_leaving_early_restarts_the_time(self) -> None:
         """Time in view: the time of a request that left and came back restarts."""
         found = TimeInView(0.4)
         found.painted("a", 0.0)

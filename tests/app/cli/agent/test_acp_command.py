@@ -58,7 +58,7 @@ def recorded(here: Path, kind: type) -> list:
     return [e.body for e in reader.events(summary.id) if isinstance(e.body, kind)]
 
 
-def done(here: Path, what: str) -> list[object]:
+def recorded_values(here: Path, what: str) -> list[object]:
     file = here / "done.jsonl"
     lines = file.read_text().splitlines() if file.exists() else []
     return [value for name, value in map(json.loads, lines) if name == what]
@@ -67,11 +67,11 @@ def done(here: Path, what: str) -> list[object]:
 class TestHeadless:
     @pytest.mark.slow
     @pytest.mark.parametrize(("answer", "chosen"), [("approve", "yes"), ("deny", "no")])
-    def test_answers_as_told(self, here: Path, answer: str, chosen: str) -> None:
+    def test_answer_option_decides_requests(self, here: Path, answer: str, chosen: str) -> None:
         """`--answer` answers a request, and the record names agent, operator and tool."""
         ran = headless(here, ["say", "looking"], ASK, more=("--answer", answer))
         assert ran.returncode == 0, ran.stderr
-        assert done(here, "chosen") == [chosen]
+        assert recorded_values(here, "chosen") == [chosen]
         [opened] = recorded(here, SessionOpened)
         assert (opened.agent, opened.opened_by, opened.workdir) == ("scripted", "mia", str(here))
         [decided] = recorded(here, CallDecided)
@@ -79,10 +79,10 @@ class TestHeadless:
         assert "message  assistant  looking" in ran.stdout
         assert recorded(here, SessionStatus)[-1].status == "done"
 
-    def test_denies_when_nobody_said_what_to_answer(self, here: Path) -> None:
+    def test_denies_without_answer_option(self, here: Path) -> None:
         """Without `--answer` a request is denied."""
         assert headless(here, ASK).returncode == 0
-        assert done(here, "chosen") == ["no"]
+        assert recorded_values(here, "chosen") == ["no"]
 
     @pytest.mark.slow
     def test_fails_with_its_agent(self, here: Path) -> None:
@@ -94,7 +94,7 @@ class TestHeadless:
         assert (here / "agent.log").read_text() == "no memory\n"
 
     @pytest.mark.slow
-    def test_works_where_it_is_told(self, here: Path) -> None:
+    def test_works_in_the_given_directory(self, here: Path) -> None:
         """`--cwd` is the agent's working directory."""
         (here / "project").mkdir()
         assert headless(here, ["say", "x"], more=("--cwd", "project")).returncode == 0
@@ -105,7 +105,7 @@ class TestHeadless:
         """With `--mode shadow` nothing is blocked."""
         call = {"toolCallId": "c1", "kind": "delete", "title": "rm", "rawInput": {}}
         assert headless(here, ["ask", call], more=("--mode", "shadow")).returncode == 0
-        assert done(here, "chosen") == ["yes"]
+        assert recorded_values(here, "chosen") == ["yes"]
 
     @pytest.mark.slow
     def test_labels_are_recorded(self, here: Path) -> None:
@@ -120,7 +120,7 @@ class TestHeadless:
         assert ran.returncode == 2
         assert "agents may write in the working directory" in " ".join(ran.stderr.split())
 
-    def test_a_file_of_the_directory_says_neither_log_nor_leniency(self, here: Path) -> None:
+    def test_directory_settings_cannot_set_log_or_unasked(self, here: Path) -> None:
         """A settings file of the working directory must set neither the log file nor `unasked`."""
         (here / "interlock.toml").write_text('[acp]\nlog = "stolen"\nunasked = "note"\n')
         ran = headless(here)
@@ -146,13 +146,15 @@ class TestBadInput:
             (("--read-only", "--rules", "my.rules", "--", *AGENT), "changes nothing"),
         ],
     )
-    def test_is_named(self, here: Path, line: tuple[str, ...], says: str) -> None:
+    def test_wrong_input_is_reported_with_remedy(
+        self, here: Path, line: tuple[str, ...], says: str
+    ) -> None:
         """Missing or wrong input is reported with its remedy, and nothing is started."""
         ran = acp(here, *line)
         assert (ran.returncode, ran.stdout) == (2, "")
         assert says in ran.stderr
 
-    def test_without_the_library_says_how_to_install_it(self, here: Path) -> None:
+    def test_missing_library_names_the_extra(self, here: Path) -> None:
         """Without the library the error names the extra to install."""
         with patch("interlock.app.cli.agent.acp.find_spec", return_value=None):
             ran = headless(here, ["say", "x"])
@@ -179,7 +181,7 @@ async def console(here: Path) -> AsyncIterator[RealConsole]:
         await hub.close()
 
 
-async def say(on: RealConsole, text: str) -> None:
+async def send_message(on: RealConsole, text: str) -> None:
     await on.pilot.press("i")
     await on.pilot.pause()
     await on.type(text)
@@ -188,12 +190,12 @@ async def say(on: RealConsole, text: str) -> None:
 
 @pytest.mark.slow
 class TestConsole:
-    async def test_speaks_to_the_agent_and_decides_for_it(self, here: Path) -> None:
+    async def test_prompts_the_agent_and_approves_its_request(self, here: Path) -> None:
         """`i` prompts the agent, its messages appear, its request opens the dialog, `a` approves it."""
         async with console(here) as on:
-            await say(on, "hello")
+            await send_message(on, "hello")
             await on.until("You said: hello")
-            await say(on, json.dumps([ASK]))
+            await send_message(on, json.dumps([ASK]))
             await on.until("a page")
             for _ in range(1000):
                 if isinstance(on.app.screen, ApprovalScreen) and on.app.screen.sleeps_for() <= 0:
@@ -201,15 +203,15 @@ class TestConsole:
                 await on.pilot.pause(0.02)
             await on.pilot.press("a")
             for _ in range(1000):
-                if done(here, "chosen"):
+                if recorded_values(here, "chosen"):
                     break
                 await on.pilot.pause(0.02)
-        assert done(here, "chosen") == ["yes"]
+        assert recorded_values(here, "chosen") == ["yes"]
 
-    async def test_stops_its_turn(self, here: Path) -> None:
+    async def test_stopping_the_agent_ends_its_turn(self, here: Path) -> None:
         """Stopping the agent ends its turn; the session stays open."""
         async with console(here) as on:
-            await say(on, '[["until_cancelled"]]')
+            await send_message(on, '[["until_cancelled"]]')
             await on.until("running")
             await on.app.screen.run_action("stop")
             await on.until("a waiting request withdrawn")
@@ -217,4 +219,4 @@ class TestConsole:
             await on.pilot.pause(ASLEEP + 0.1)
             await on.pilot.press("y")
             await on.until("Stopped")
-        assert done(here, "cancelled") == [True]
+        assert recorded_values(here, "cancelled") == [True]

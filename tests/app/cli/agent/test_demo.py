@@ -52,7 +52,7 @@ class Recorded:
         """Return each call's most specific name and outcome."""
         return [(e.body.names[0], e.body.outcome) for e in self.events if isinstance(e.body, CallDecided)]
 
-    def said(self) -> list[str]:
+    def agent_messages(self) -> list[str]:
         """Return each message of the agent."""
         bodies = [e.body for e in self.events if isinstance(e.body, MessageAdded)]
         return [body.text or "" for body in bodies if body.role == "assistant"]
@@ -72,7 +72,7 @@ class TestApproved:
         return Recorded(directory)
 
     @pytest.mark.slow
-    def test_tells_the_whole_story(self, recorded: Recorded) -> None:
+    def test_makes_all_calls_of_the_scenario(self, recorded: Recorded) -> None:
         """The calls: early deploy, lint, failing test, fix, deploy, blocked rm, reached limit."""
         story = recorded.decisions()
         assert story == [
@@ -101,20 +101,20 @@ class TestApproved:
             (True, (), ["do-test"])
         ]
 
-    def test_deployed_for_real(self, recorded: Recorded) -> None:
+    def test_deploy_script_ran_once(self, recorded: Recorded) -> None:
         """The approved script ran once; the forbidden command did not."""
         assert recorded.deployed()
         assert not (recorded.project / "deployed" / "production").exists()
         assert (recorded.project / "build").exists()
 
-    def test_ends_well(self, recorded: Recorded) -> None:
+    def test_session_closes_with_message_about_the_limit(self, recorded: Recorded) -> None:
         """The session is closed, and the agent's last message reports the limit."""
         assert recorded.summary.status == "done"
-        assert "limit" in recorded.said()[-1]
+        assert "limit" in recorded.agent_messages()[-1]
 
-    def test_takes_changed_rules_for_no_message(self, recorded: Recorded) -> None:
+    def test_rule_notices_are_not_operator_messages(self, recorded: Recorded) -> None:
         """The agent does not mistake notices about changed rules for an operator's message."""
-        assert [text for text in recorded.said() if "Noted" in text] == []
+        assert [text for text in recorded.agent_messages() if "Noted" in text] == []
 
 
 class TestDenied:
@@ -126,9 +126,9 @@ class TestDenied:
         return Recorded(directory)
 
     @pytest.mark.slow
-    def test_agent_says_so_and_stops(self, recorded: Recorded) -> None:
+    def test_agent_repeats_the_reason_and_stops(self, recorded: Recorded) -> None:
         """The denial's reason reaches the model, which repeats it and makes no further call."""
-        assert "refused the deploy and said: answered by --answer deny" in recorded.said()[-1]
+        assert "refused the deploy and said: answered by --answer deny" in recorded.agent_messages()[-1]
         assert recorded.decisions()[-1] == ("deploy", "block")
 
     @pytest.mark.slow
@@ -139,7 +139,7 @@ class TestDenied:
 
 class TestWithoutTerminal:
     @pytest.mark.slow
-    def test_says_so_and_runs_headless(self, tmp_path: Path) -> None:
+    def test_reports_it_and_runs_headless(self, tmp_path: Path) -> None:
         """Without a terminal the demo says so and runs headless."""
         done = demo(tmp_path, real=True)
         assert done.returncode == 0
@@ -165,7 +165,7 @@ class TestWithoutTerminal:
 
 @pytest.mark.slow
 class TestOwnJournal:
-    def test_beside_the_users(self, tmp_path: Path) -> None:
+    def test_is_separate_from_the_users(self, tmp_path: Path) -> None:
         """The demo uses its own journal beside the user's, so that hooks can still write the user's."""
         done = run_demo(tmp_path, "--headless", INTERLOCK_DB=str(tmp_path / "mine.db"))
         assert done.returncode == 0
@@ -175,7 +175,7 @@ class TestOwnJournal:
 
 
 class TestScript:
-    def test_steering_is_heard(self) -> None:
+    def test_operator_message_changes_next_message(self) -> None:
         """An operator's message changes the agent's next message, and `stop` ends the demo."""
         task = UserMessage(text="ship it")
         call = ProposedCall(call_id="c1", name="bash", args={"command": "./deploy staging"})

@@ -18,7 +18,7 @@ from tests.engine.support.shop import Shop, bodies, bot
 
 class TestAnswerApprove:
     @pytest.mark.parametrize(("people", "ran"), [(1, ["deploy prod"]), (2, [])])
-    async def test_approves_for_nobody_else(self, tmp_path: Path, people: int, ran: list[str]) -> None:
+    async def test_counts_as_a_single_approver(self, tmp_path: Path, people: int, ran: list[str]) -> None:
         """`--answer approve` approves for one required approver; for several it denies and says why."""
         asks = "require human-approval" if people == 1 else f"require {people} human-approvals"
         path, shop, out = tmp_path / "h.db", Shop(), StringIO()

@@ -20,13 +20,13 @@ main()
 
 
 class TestCollections:
-    def test_are_rare_and_not_of_everything_at_the_end(self) -> None:
+    def test_are_rare_and_objects_are_frozen_at_the_end(self) -> None:
         """In its own process the command collects rarely, and freezes its objects before the end."""
         ended = subprocess.run([sys.executable, "-c", OWN], capture_output=True, text=True, check=True)
         assert ended.stdout.splitlines()[1:] == ["50000 True"]
 
     @pytest.mark.slow
-    def test_of_somebody_elses_process_stay_as_they_are(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_stay_unchanged_in_a_callers_process(self, capsys: pytest.CaptureFixture[str]) -> None:
         """In a caller's process the command leaves the collector unchanged."""
         before, frozen = gc.get_threshold(), gc.get_freeze_count()
         assert main(["--version"]) == 0

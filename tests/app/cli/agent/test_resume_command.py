@@ -59,7 +59,7 @@ def first_run(here: Path, server: OpenAIServer) -> str:
 
 class TestResume:
     @pytest.mark.slow
-    def test_goes_on_where_it_was(self, here: Path) -> None:
+    def test_keeps_conversation_and_used_budget(self, here: Path) -> None:
         """A-7, G-63: the conversation continues, and a used budget stays used."""
         with OpenAIServer(
             [bash("touch one"), says("Made."), bash("touch two"), says("I may not.")]
@@ -76,7 +76,7 @@ class TestResume:
         assert last["content"] == "bash has reached its limit of 1 calls per session."
 
     @pytest.mark.slow
-    def test_from_an_earlier_event_begins_another(self, here: Path) -> None:
+    def test_branches_from_an_earlier_event(self, here: Path) -> None:
         """A branch has the budget of its event, and leaves the first session unchanged."""
         with OpenAIServer(
             [bash("touch one"), says("Made."), bash("touch two"), says("Made, too.")]
@@ -110,7 +110,7 @@ class TestResume:
         assert (here / "two").exists()
 
     @pytest.mark.slow
-    def test_with_a_higher_limit_on_costs(self, here: Path) -> None:
+    def test_max_cost_raises_the_limit(self, here: Path) -> None:
         """Limits: earlier costs count; `--max-cost` lets a session continue that reached its limit."""
         with OpenAIServer([bash("touch one"), says("Made."), says("Never.")]) as server:
             (here / "agent.toml").write_text(
@@ -134,7 +134,7 @@ class TestResume:
         assert session.status == "done"
 
     @pytest.mark.slow
-    def test_with_a_limit_that_was_raised(self, here: Path) -> None:
+    def test_raised_limit_stays_raised(self, here: Path) -> None:
         """Limits: a limit that an operator raised stays raised when the session is resumed twice."""
         with OpenAIServer([bash("touch one"), says("Made."), says("Fine.")]) as server:
             (here / "agent.toml").write_text(
@@ -151,7 +151,7 @@ class TestResume:
         assert fold(open_reader(here / "run.db").events(session)).max_cost == 1.0
 
     @pytest.mark.slow
-    def test_bad_input(self, here: Path) -> None:
+    def test_bad_input_is_reported_with_remedy(self, here: Path) -> None:
         """An unknown session, a wrong branch point and a missing task are reported with a remedy."""
         with OpenAIServer([bash("true"), says("Made.")]) as server:
             session = first_run(here, server)
@@ -168,7 +168,7 @@ class TestResume:
             assert "Traceback" not in done.stderr
 
     @pytest.mark.slow
-    def test_a_session_of_the_demo_says_why_not(self, here: Path) -> None:
+    def test_session_of_the_demo_is_refused(self, here: Path) -> None:
         """A session whose agent cannot be built again is refused."""
         assert interlock(here, "demo", "--headless", "--answer", "deny").returncode == 0
         [session] = recorded(here)
@@ -201,7 +201,7 @@ HOSTING = (*HUB, "interlock.app.agents.builder", "interlock.app.sessions.start",
 
 @pytest.mark.slow
 class TestKilledWhileItAsked:
-    def asked_and_killed(self, here: Path, server: OpenAIServer) -> str:
+    def run_killed_while_asking(self, here: Path, server: OpenAIServer) -> str:
         """Kill a session's host while its request is open; return the session's id."""
         (here / "a.rules").write_text("require human-approval before bash\n")
         (here / "agent.toml").write_text(
@@ -223,10 +223,10 @@ class TestKilledWhileItAsked:
         [session] = recorded(here)
         return session
 
-    def test_without_a_task_what_is_open_goes_on(self, here: Path) -> None:
+    def test_open_request_continues_without_a_task(self, here: Path) -> None:
         """The open request is answered and its call runs; a second resume finds nothing open."""
         with OpenAIServer([bash("echo ran >> log"), says("Made.")]) as server:
-            session = self.asked_and_killed(here, server)
+            session = self.run_killed_while_asking(here, server)
             done = interlock(here, "resume", session, "--headless", "--answer", "approve")
             assert done.returncode == 0, done.stderr
             assert (here / "log").read_text() == "ran\n"
@@ -238,11 +238,11 @@ class TestKilledWhileItAsked:
         assert len(list(open_reader(here / "run.db").events(session))) == before
         assert len(server.requests) == 2
 
-    def test_the_question_is_back_and_the_task_comes_after(self, here: Path) -> None:
+    def test_open_request_precedes_the_new_task(self, here: Path) -> None:
         """A resumed session repeats its open request; the new task does not withdraw it."""
         replies = [bash("echo ran >> log"), says("Made."), says("And done.")]
         with OpenAIServer(replies) as server:
-            session = self.asked_and_killed(here, server)
+            session = self.run_killed_while_asking(here, server)
             done = interlock(here, "resume", session, "Then stop", "--headless", "--answer", "approve")
         assert done.returncode == 0, done.stderr
         assert (here / "log").read_text() == "ran\n"
@@ -287,7 +287,7 @@ class TestConsole:
                 states = await on.app.hub.sessions()
                 assert [(s.kind, s.parent, s.parent_seq) for s in states] == [("branch", session, 1)]
 
-    async def test_what_cannot_go_on_is_told(self, here: Path) -> None:
+    async def test_changed_rules_are_reported(self, here: Path) -> None:
         """Changed rules are reported, and nothing is started."""
         with OpenAIServer([bash("true"), says("Made.")]) as server:
             session = first_run(here, server)

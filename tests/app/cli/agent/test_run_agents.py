@@ -79,9 +79,7 @@ class TestAgentFile:
 
     @pytest.mark.variants
     @pytest.mark.parametrize(("line", "told"), [([], "deployed to staging"), (["--mode", "enforce"], "")])
-    def test_shadow_unless_the_line_says_otherwise(
-        self, tmp_path: Path, line: list[str], told: str
-    ) -> None:
+    def test_command_line_overrides_shadow_mode(self, tmp_path: Path, line: list[str], told: str) -> None:
         """The file's shadow mode blocks nothing; an option on the command line overrides the file."""
         with OpenAIServer([DEPLOYS, says("Done.")]) as server:
             self.agent(tmp_path, server, "mode = 'shadow'")
@@ -91,7 +89,7 @@ class TestAgentFile:
         assert said == told if told else "blocked" in said
 
     @pytest.mark.slow
-    def test_limits(self, tmp_path: Path) -> None:
+    def test_max_steps_ends_an_endless_run(self, tmp_path: Path) -> None:
         """`max_steps` ends an endless run."""
         with OpenAIServer([DEPLOYS] * 5) as server:
             self.agent(tmp_path, server, "mode = 'shadow'\nlimits = {max_steps = 2}")
@@ -99,7 +97,7 @@ class TestAgentFile:
         assert len(server.requests) == 2
 
     @pytest.mark.slow
-    def test_sandbox(self, tmp_path: Path) -> None:
+    def test_sandbox_shows_only_the_agents_directory(self, tmp_path: Path) -> None:
         """With the sandbox runtime, commands see the agent's directory but not the one beside it."""
         skip_without_sandbox()
         (tmp_path / "secret").write_text("1234")
@@ -113,7 +111,7 @@ class TestAgentFile:
         assert "1234" not in told
 
     @pytest.mark.slow
-    def test_its_source_is_in_the_journal(self, tmp_path: Path) -> None:
+    def test_journal_has_its_source_without_keys(self, tmp_path: Path) -> None:
         """The journal has the agent's source, to start the session again, but no key."""
         with OpenAIServer([says("Done.")]) as server:
             path = self.agent(tmp_path, server)
@@ -127,7 +125,7 @@ class TestAgentFile:
         assert spec.import_from == (path.parent,)
         assert b"sk-secret" not in (tmp_path / "run.db").read_bytes()
 
-    def test_a_directory_full_of_modules(self, tmp_path: Path) -> None:
+    def test_directory_modules_do_not_shadow_imports(self, tmp_path: Path) -> None:
         """Python files in the working directory do not shadow modules that the agent's modules import."""
         taken = tmp_path / "taken"
         (tmp_path / "colorsys.py").write_text(f"open({str(taken)!r}, 'w').close()\n")
@@ -139,7 +137,7 @@ class TestAgentFile:
         assert "mine:tool" in done.stderr
         assert not taken.exists()
 
-    def test_faulty(self, tmp_path: Path) -> None:
+    def test_problems_are_shown_with_their_place(self, tmp_path: Path) -> None:
         """Every problem of an agent file is shown with its place, and nothing starts."""
         (tmp_path / "agent.toml").write_text("modle = 'x'\nmode = 'strict'\n")
         done = run(tmp_path, "agent.toml", "hi")
@@ -163,7 +161,7 @@ class TestAgentFile:
             ),
         ],
     )
-    def test_refused(self, tmp_path: Path, line: list[str], message: str) -> None:
+    def test_wrong_input_is_refused(self, tmp_path: Path, line: list[str], message: str) -> None:
         """Wrong input is reported with its remedy before anything starts."""
         (tmp_path / "a.rules").write_text("block rm")
         (tmp_path / "agent.toml").write_text("model = 'openai/m'\nrules = ['a.rules']\n")
@@ -174,7 +172,9 @@ class TestAgentFile:
         assert not (tmp_path / "run.db").exists()
 
     @pytest.mark.thorough
-    def test_on_a_screen(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_opens_the_console_without_headless(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Without `--headless` the same file opens the console with its agent running."""
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
@@ -229,7 +229,7 @@ class TestSubagents:
         assert done.returncode == 0, done.stderr
         return done
 
-    def test_behind_the_rules(self, tmp_path: Path) -> None:
+    def test_blocked_call_of_a_subagent(self, tmp_path: Path) -> None:
         """The rules block the subagent's call, and the agent reads the subagent's last message."""
         answers: list[Answer] = [DELEGATES, REMOVES, says("I may not ", "remove it."), says("Done.")]
         with OpenAIServer(answers) as server:
@@ -246,21 +246,21 @@ class TestSubagents:
         assert (tmp_path / "kept").exists()
 
     @pytest.mark.slow
-    def test_what_the_rules_allow_runs(self, tmp_path: Path) -> None:
+    def test_allowed_call_of_a_subagent_runs(self, tmp_path: Path) -> None:
         """Without a rule against it the same call runs, in the agent's working directory."""
         with OpenAIServer([DELEGATES, REMOVES, says("Removed."), says("Done.")]) as server:
             self.run(tmp_path, server, rules="limit rm to 1 per session")
         assert not (tmp_path / "kept").exists()
 
     @pytest.mark.slow
-    def test_the_task_meets_the_gate_too(self, tmp_path: Path) -> None:
+    def test_rules_can_block_the_delegation(self, tmp_path: Path) -> None:
         """Rules can block the delegation itself; then no subagent starts."""
         with OpenAIServer([DELEGATES, says("Then not.")]) as server:
             self.run(tmp_path, server, rules="block task_reviewer")
         assert "blocked" in server.requests[1].body["messages"][-1]["content"]
 
     @pytest.mark.slow
-    def test_its_own_model_and_limit(self, tmp_path: Path) -> None:
+    def test_subagent_uses_its_own_model_and_limit(self, tmp_path: Path) -> None:
         """A subagent with its own model calls that model's address, up to its own step limit."""
         with OpenAIServer([REMOVES, REMOVES]) as own, OpenAIServer([DELEGATES, says("Done.")]) as server:
             model = f"model = 'openai://small'\napi_base = '{own.base_url}'\nlimits = {{max_steps = 2}}"
@@ -269,7 +269,7 @@ class TestSubagents:
         assert "stopped after 2 steps" in server.requests[1].body["messages"][-1]["content"]
 
     @pytest.mark.slow
-    def test_in_the_agents_runtime(self, tmp_path: Path) -> None:
+    def test_subagent_uses_its_agents_runtime(self, tmp_path: Path) -> None:
         """The subagent uses its agent's runtime: files in memory, including those of the agent file."""
         reads = [begins_call(0, "call_1", "bash", '{"command": "cat notes.txt"}'), *ends("tool_calls")]
         runtime = "[runtime]\nkind = 'just-bash'\nfiles = {'notes.txt' = 'by hand'}"
@@ -278,7 +278,7 @@ class TestSubagents:
         assert "by hand" in server.requests[2].body["messages"][-1]["content"]
 
     @pytest.mark.slow
-    def test_of_an_imported_agent(self, tmp_path: Path) -> None:
+    def test_agent_file_adds_subagents_to_imported_agent(self, tmp_path: Path) -> None:
         """An agent file can add subagents to an agent of a module."""
         code = (
             "from interlock.engine.agents import Agent, C, ScriptedModel, T\n"
@@ -332,7 +332,7 @@ class TestImportedAgent:
         ("name", "message"),
         [("broken", "my_agents.py:14: KeyError: 'key'"), ("never", "my_agents.py:11: OSError: no disk")],
     )
-    def test_broken(self, tmp_path: Path, name: str, message: str) -> None:
+    def test_exception_is_one_line_with_its_place(self, tmp_path: Path, name: str, message: str) -> None:
         """A module's exception is one line with its place; `INTERLOCK_DEBUG` adds the traceback."""
         (tmp_path / "my_agents.py").write_text(MY_AGENT)
         (tmp_path / "a.rules").write_text("block rm")
@@ -343,14 +343,14 @@ class TestImportedAgent:
         assert "Traceback" not in done.stderr
         assert "Traceback" in run(tmp_path, *line, env={"INTERLOCK_DEBUG": "1"}).stderr
 
-    def test_without_rules(self, tmp_path: Path) -> None:
+    def test_module_agent_provides_no_rules(self, tmp_path: Path) -> None:
         """A module's agent does not provide rules."""
         (tmp_path / "my_agents.py").write_text(MY_AGENT + "\nrules = ['a.rules']")
         done = run(tmp_path, "my_agents:agent", "go")
         assert done.returncode == 2
         assert "no rules were given" in done.stderr
 
-    def test_rules_of_the_directory(self, tmp_path: Path) -> None:
+    def test_rules_from_the_directory_are_reported(self, tmp_path: Path) -> None:
         """Rules may come from interlock.toml, which is reported; its model does not apply here."""
         (tmp_path / "my_agents.py").write_text(MY_AGENT)
         (tmp_path / "a.rules").write_text("block bash")

@@ -35,7 +35,7 @@ def shell(
 
 
 class TestPrinted:
-    def test_numbers(self, shell: Shell) -> None:
+    def test_every_rule_and_operator_has_a_line(self, shell: Shell) -> None:
         """Every rule and operator has a line, no wider than 80 columns."""
         out, _ = shell.run()
         lines = out.splitlines()
@@ -46,7 +46,7 @@ class TestPrinted:
         assert deploy.split()[1:3] == ["30", "always"]
         assert any(line.split()[:1] == ["maria"] for line in lines)
 
-    def test_suggestions(self, shell: Shell) -> None:
+    def test_suggestion_only_for_always_approved_rule(self, shell: Shell) -> None:
         """Only the rule that is always approved and not of high risk has a suggestion, with a warning."""
         out, _ = shell.run()
         said = " ".join(out.split())
@@ -55,13 +55,13 @@ class TestPrinted:
         assert "That nobody denied these calls does not make them harmless" in said
         assert said.count("In this history") == 1
 
-    def test_since(self, shell: Shell) -> None:
+    def test_since_limits_the_period(self, shell: Shell) -> None:
         """With `--since` in the future there are no requests."""
         out, _ = shell.run("--since", "2030-01-01")
         assert "since 2030-01-01" in out
         assert "0 requests" in out
 
-    def test_faults(self, shell: Shell, tmp_path: Path) -> None:
+    def test_invalid_time_and_missing_journal_are_reported(self, shell: Shell, tmp_path: Path) -> None:
         """An invalid time and a missing journal are each reported in one line."""
         _, err = shell.run("--since", "soon", code=2)
         assert "interlock history approvals: 'soon' is not a time" in err

@@ -120,7 +120,7 @@ class TestPrinted:
         )
         assert max(map(len, out.split("\n"))) <= 80
 
-    def test_what_is_newly_allowed(self, database: Path) -> None:
+    def test_newly_allowed_call_names_the_blocking_rule(self, database: Path) -> None:
         """A newly allowed call is attributed to the rule that blocked it, with its recorded place."""
         Path("none.rules").write_text("block other\n")
         _, out, _ = backtest(database, files=["none.rules"])
@@ -131,7 +131,7 @@ class TestPrinted:
             in out
         )
 
-    def test_nothing_recorded(self, tmp_path: Path, database: Path) -> None:
+    def test_sessions_without_calls_are_not_counted(self, tmp_path: Path, database: Path) -> None:
         """Sessions without calls are not counted; the output says so, without an error."""
         empty = tmp_path / "empty.db"
         with Journal.open(empty) as journal:
@@ -143,7 +143,7 @@ class TestPrinted:
             "",
         )
 
-    def test_operators_are_followed(self, database: Path) -> None:
+    def test_recorded_switches_of_nets_are_followed(self, database: Path) -> None:
         """The output says that nets were on or off as recorded; `--active` overrides this."""
         with Journal.open(database, clock=lambda: NOON) as journal:
             registry = compile_rules("block rm\nblock x").registry
@@ -193,7 +193,7 @@ class TestChosen:
         assert "\n6 calls in 2 sessions\n" in backtest(database, since="1h")[1]
         assert "\n0 calls in 0 sessions\n" in backtest(database, since="2026-03-14 12:01")[1]
 
-    def test_after_an_event(self, database: Path) -> None:
+    def test_at_judges_calls_after_the_event(self, database: Path) -> None:
         """`--at` judges only calls after that event, with new nets at their start."""
         _, out, _ = backtest(database, session=["bot-1"], at=8)
         assert "\n2 calls in 1 session\n" in out
@@ -201,7 +201,7 @@ class TestChosen:
         whole, rest = backtest(database, session=["bot-1"]), backtest(database, session=["bot-1"], at=1)
         assert rest == whole
 
-    def test_messages(self, database: Path) -> None:
+    def test_message_logs_are_judged(self, database: Path) -> None:
         """`--messages` judges message logs of other programs, without a journal or beside sessions."""
         call = {"id": "c1", "function": {"name": "rm", "arguments": '{"path": "build"}'}}
         messages = [
@@ -226,7 +226,9 @@ class TestChosen:
             "\n2 calls in 2 sessions\n" in backtest(database, messages=["log.json"], session=["bot-2"])[1]
         )
 
-    def test_where_values_come_from(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_origin_rules_use_earlier_messages(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Rules about the origin of values look at the log's earlier messages."""
         monkeypatch.chdir(tmp_path)
         call = {"id": "c1", "function": {"name": "rm", "arguments": '{"path": "build"}'}}
@@ -244,7 +246,7 @@ class TestChosen:
 class TestJson:
     """The JSON output."""
 
-    def test_one_object(self, database: Path) -> None:
+    def test_object_has_sessions_and_totals(self, database: Path) -> None:
         """The object has the diverging sessions in full, and the totals."""
         code, out, err = backtest(database, json=True)
         found = json.loads(out)
@@ -258,12 +260,12 @@ class TestJson:
         }
         assert found["totals"]["counts"]["blocked"] == {"calls": 2, "hypothetical": 1}
 
-    def test_nothing_diverges(self, database: Path) -> None:
+    def test_no_divergence_is_an_empty_list(self, database: Path) -> None:
         """Without a divergence the list is empty, and the output is valid JSON."""
         found = json.loads(backtest(database, json=True, session=["bot-2"])[1])
         assert (found["sessions"], found["totals"]["sessions"]) == ([], 1)
 
-    def test_several_sessions(self, database: Path) -> None:
+    def test_several_sessions_are_valid(self, database: Path) -> None:
         """Several sessions are valid JSON."""
         Path("all.rules").write_text("block look\nblock test\n")
         found = json.loads(backtest(database, json=True, files=["all.rules"])[1])
@@ -290,7 +292,9 @@ class TestBadInput:
             ({"messages": ["none.json"]}, "none.json: cannot be read: No such file"),
         ],
     )
-    def test_options(self, database: Path, options: dict[str, object], message: str) -> None:
+    def test_wrong_options_are_reported(
+        self, database: Path, options: dict[str, object], message: str
+    ) -> None:
         """Wrong options are reported with what to give instead."""
         code, _, err = backtest(database, **options)
         assert (code, message in err) == (2, True), err
@@ -310,7 +314,7 @@ class TestBadInput:
 class TestCommandLine:
     """Parsing of the command line."""
 
-    def test_options(self, database: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_options_reach_the_command(self, database: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """Every option reaches the command."""
         words = ["backtest", "new.rules", "--db", str(database), "--session", "bot-1", "--at", "8"]
         assert main([*words, "--active", "block-rm"]) == 0
@@ -322,7 +326,7 @@ class TestCommandLine:
         assert main(["backtest", "new.rules", "--messages", "a.json", "b.json", "--json"]) == 2
         assert "a.json: cannot be read" in capsys.readouterr().err
 
-    def test_from_a_file(
+    def test_options_from_the_users_file(
         self, database: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Options can be set in the user's interlock.toml."""
@@ -340,14 +344,14 @@ class Terminal(io.StringIO):
 class TestProgress:
     """Progress on a terminal."""
 
-    def test_a_line_that_goes(self, database: Path) -> None:
+    def test_progress_is_erased_before_output(self, database: Path) -> None:
         """Progress is shown on a terminal's stderr and erased before the output."""
         err = Terminal()
         with redirect_stdout(io.StringIO()), redirect_stderr(err):
             run(line(database), zone=UTC, now=NOON)
         assert err.getvalue() == "\r  5 of 6 calls\r  6 of 6 calls\r\x1b[K"
 
-    def test_of_those_that_were_chosen(self, database: Path) -> None:
+    def test_total_counts_only_selected_sessions(self, database: Path) -> None:
         """The total counts only calls of the selected sessions."""
         with Journal.open(
             database.with_name("new.db"), clock=lambda: NOON - timedelta(days=2)
@@ -360,7 +364,7 @@ class TestProgress:
             run(line(database.with_name("new.db"), since="1d"), now=NOON)
         assert err.getvalue() == "\r  2 of 2 calls\r\x1b[K"
 
-    def test_interrupted(self, database: Path) -> None:
+    def test_interrupt_prints_results_so_far(self, database: Path) -> None:
         """After an interrupt the calls judged so far are printed, with exit code 130."""
 
         class Stopped(io.StringIO):

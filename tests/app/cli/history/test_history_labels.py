@@ -33,22 +33,28 @@ async def journal(tmp_path: Path) -> Path:
 
 
 class TestLabel:
-    async def test_of_the_last_opening(self, journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def test_label_of_latest_opening_counts(
+        self, journal: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """`--label` applies to a session's latest opening, not to earlier ones."""
         assert main(["history", "--db", str(journal), "--label", "nightly"]) == 0
         shown = capsys.readouterr().out
         assert [name in shown for name in ("always", "later", "before")] == [True, True, False]
 
-    async def test_as_many_as_asked(self, journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def test_limit_counts_only_matching_sessions(
+        self, journal: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """`--limit` counts only sessions with the label."""
         assert main(["history", "--db", str(journal), "--label", "ci", "--limit", "1"]) == 0
         assert len(capsys.readouterr().out.splitlines()) == 2
 
-    async def test_none(self, journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    async def test_label_without_sessions(
+        self, journal: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         assert main(["history", "--db", str(journal), "--label", "weekly"]) == 0
         assert "No session with the label weekly" in capsys.readouterr().out
 
-    def test_no_label(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_invalid_label(self, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(SystemExit):
             main(["history", "--label", "two words"])
         assert "a label has" in capsys.readouterr().err
@@ -57,7 +63,7 @@ class TestLabel:
 class TestList:
     """Session lists have the labels of each session, from a hub and from a journal file."""
 
-    async def test_of_the_last_opening(self, journal: Path) -> None:
+    async def test_lists_have_labels_of_latest_opening(self, journal: Path) -> None:
         expected = {"always": ("ci", "nightly"), "later": ("nightly",), "before": ("ci",)}
         listed = {each.id: each.session_labels for each in await RecordedFile(journal).history()}
         assert listed == expected

@@ -39,7 +39,7 @@ def suggest(capsys: pytest.CaptureFixture[str], *line: str, code: int = 0) -> tu
 
 class TestPrinted:
     @pytest.mark.usefixtures("journal")
-    def test_suggestion(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_suggestion_has_lines_evidence_and_effect(self, capsys: pytest.CaptureFixture[str]) -> None:
         """A suggestion shows old and new line, the evidence, the effect, and scenarios."""
         out, err = suggest(capsys)
         assert err == ""
@@ -74,7 +74,9 @@ class TestPrinted:
         )
         assert rest.count("bot-0 event ") == 19
 
-    def test_nothing_is_written(self, journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_rules_and_journal_stay_unchanged(
+        self, journal: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """The command changes neither the rules nor the journal."""
         before = contents(journal)
         suggest(capsys)
@@ -83,7 +85,7 @@ class TestPrinted:
 
     @pytest.mark.slow
     @pytest.mark.usefixtures("journal")
-    def test_nothing_recorded(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_no_calls_or_no_suggestion_is_reported(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Without recorded calls, or without a suggestion, the output says what is missing."""
         later = (NOON + timedelta(days=1)).date().isoformat()
         out, _ = suggest(capsys, "--since", later)
@@ -94,7 +96,9 @@ class TestPrinted:
         assert "Nothing to suggest. A condition needs 10 approved calls" in out
 
     @pytest.mark.slow
-    def test_new_rules(self, journal: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_constant_order_is_suggested_as_new_rule(
+        self, journal: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """An order that always held is suggested as a new rule."""
         calls = [Did("look"), *[Did("test"), Did("ship")] * 4]
         record(journal, RULES, [calls] * 5, bot="ship")
@@ -119,7 +123,7 @@ class TestJson:
 
 class TestRefused:
     @pytest.mark.usefixtures("journal")
-    def test_what_cannot_be_read(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_unusable_input_is_reported(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Faulty rules, a missing journal and an invalid time end with exit code 2 and a reason."""
         _, err = suggest(capsys, "--since", "soon", code=2)
         assert "soon" in err

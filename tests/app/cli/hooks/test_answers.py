@@ -55,7 +55,7 @@ def answered(ran: Ran) -> object:
 class TestPreToolUse:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", every("pre_"))
-    async def test_free_calls_are_left_to_the_agent(self, tmp_path: Path, name: str) -> None:
+    async def test_calls_without_rule_are_left_to_the_agent(self, tmp_path: Path, name: str) -> None:
         """Every recorded call is judged; a call that no rule covers is left to Claude Code."""
         async with served(tmp_path, rules=RULES) as server:
             ran = await Hook.at(tmp_path / "home", server).run(recorded(name))
@@ -84,7 +84,9 @@ class TestPreToolUse:
             ("/usr/bin/fish", "unclear is blocked"),
         ],
     )
-    async def test_read_for_the_users_shell(self, tmp_path: Path, shell: str, said: str | None) -> None:
+    async def test_command_is_parsed_for_the_users_shell(
+        self, tmp_path: Path, shell: str, said: str | None
+    ) -> None:
         """G-64: `=rm` is the program `rm` only in zsh; in an unknown shell it is unclear."""
         rules = "map Bash.command /^rm\\b/ as delete\nblock delete\nblock unclear"
         async with served(tmp_path, rules=rules) as server:
@@ -98,7 +100,7 @@ class TestPreToolUse:
             assert known == {"/bin/zsh": "zsh", "/bin/bash": "bash"}.get(shell)
 
     @pytest.mark.slow
-    async def test_fields_that_are_no_text(self, tmp_path: Path) -> None:
+    async def test_non_text_fields(self, tmp_path: Path) -> None:
         """G-64, G-65: a list is a program with its arguments; objects and other spellings are unclear."""
         rules = "map Bash.command /^rm\\b/ as delete\nblock delete\nblock unclear"
         async with served(tmp_path, rules=rules) as server:
@@ -147,7 +149,7 @@ class TestPreToolUse:
             assert '{"env": "größe", "dry": true}' in str(ran.decision["additionalContext"])
 
     @pytest.mark.slow
-    async def test_asked_again(self, tmp_path: Path) -> None:
+    async def test_repeated_call_has_one_request(self, tmp_path: Path) -> None:
         """The same call sent twice has one request and one decision."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -163,7 +165,7 @@ class TestPreToolUse:
             assert sum(isinstance(body, CallDecided) for body in found) == 1
 
     @pytest.mark.slow
-    async def test_an_id_that_comes_again(self, tmp_path: Path) -> None:
+    async def test_reused_id_is_a_new_call(self, tmp_path: Path) -> None:
         """G-76: after its result is recorded, the same `tool_use_id` is a new call: one use, one run."""
         async with served(tmp_path, rules=RULES.replace("2 per", "1 per")) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -181,7 +183,7 @@ class TestPreToolUse:
             await decide(server, approved=False)
             assert answered(await ended(again)) == "deny"
 
-    async def test_first_calls_at_once(self, tmp_path: Path) -> None:
+    async def test_simultaneous_first_calls_open_session_once(self, tmp_path: Path) -> None:
         """Simultaneous first calls open their session once, and all are judged."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -203,7 +205,9 @@ class TestConfigured:
         ("on_allow", "free", "approved"),
         [("defer", "", ""), ("approved", "", "allow"), ("allow", "allow", "allow")],
     )
-    async def test_on_allow(self, tmp_path: Path, on_allow: str, free: str, approved: str) -> None:
+    async def test_on_allow_selects_calls_to_skip_the_question(
+        self, tmp_path: Path, on_allow: str, free: str, approved: str
+    ) -> None:
         """The user's `on_allow` chooses which allowed calls skip Claude Code's own question."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -215,7 +219,7 @@ class TestConfigured:
             ran = await ended(waiting)
             assert answered(ran) == approved
 
-    async def test_edits_not_passed_on(self, tmp_path: Path) -> None:
+    async def test_on_edit_deny_denies_edited_call(self, tmp_path: Path) -> None:
         """With `on_edit = "deny"` an edited call is denied, and the record says that it did not run."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -230,7 +234,7 @@ class TestConfigured:
             assert found.is_error
 
     @pytest.mark.parametrize("setting", ['on_allow = "allow"', 'on_wait = "ask"', 'on_edit = "pass"'])
-    async def test_project_loosens_nothing(self, tmp_path: Path, setting: str) -> None:
+    async def test_project_settings_cannot_loosen(self, tmp_path: Path, setting: str) -> None:
         """A project's settings cannot loosen anything, because an agent may write them."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -241,7 +245,7 @@ class TestConfigured:
             assert ran.code == 2
             assert "is allowed in" in ran.err
 
-    async def test_projects_table_keeps_the_users(self, tmp_path: Path) -> None:
+    async def test_project_waiting_time_keeps_user_settings(self, tmp_path: Path) -> None:
         """A project's waiting time does not remove the user's other settings."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -256,7 +260,7 @@ class TestConfigured:
 
 class TestDeadline:
     @pytest.mark.slow
-    async def test_denied(self, tmp_path: Path) -> None:
+    async def test_denied_before_the_agents_timeout(self, tmp_path: Path) -> None:
         """Without a decision the call is denied before the agent's timeout; the request is withdrawn."""
         async with served(tmp_path, rules=RULES) as server:
             ran = await Hook.at(tmp_path / "home", server).run(call("deploy", "t1"), "--timeout", "3")
@@ -265,7 +269,7 @@ class TestDeadline:
             assert await server.hub.approvals() == []
 
     @pytest.mark.slow
-    async def test_asked_in_claude_code(self, tmp_path: Path) -> None:
+    async def test_on_wait_ask_lets_claude_code_ask(self, tmp_path: Path) -> None:
         """With `on_wait = "ask"` Claude Code asks instead, and the call's result is accepted."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -275,7 +279,7 @@ class TestDeadline:
             assert await server.hub.approvals() == []
             assert await hook.run(recorded("post_bash", tool_use_id="t1")) == Ran(0, "", "")
 
-    async def test_stopped(self, tmp_path: Path) -> None:
+    async def test_interrupt_withdraws_the_request(self, tmp_path: Path) -> None:
         """Interrupting the hook withdraws the request; the command ends with exit code 2."""
         async with served(tmp_path, rules=RULES) as server:
             hook = await Hook.at(tmp_path / "home", server).start(call("deploy", "t1"))
@@ -302,7 +306,7 @@ class TestResults:
             assert found.is_error is ("fail" in name)
 
     @pytest.mark.slow
-    async def test_opens_what_waits_for_it(self, tmp_path: Path) -> None:
+    async def test_success_meets_a_rules_requirement(self, tmp_path: Path) -> None:
         """A successful call meets a rule's requirement; a failed one does not."""
         async with served(tmp_path, rules="require test before deploy") as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -314,7 +318,7 @@ class TestResults:
             assert (await hook.run(call("deploy", "t4"))).out == ""
 
     @pytest.mark.slow
-    async def test_unknown_call(self, tmp_path: Path) -> None:
+    async def test_unknown_call_is_reported(self, tmp_path: Path) -> None:
         """A result that cannot be recorded is reported, because rules may wait for it."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -324,7 +328,7 @@ class TestResults:
             assert "not recorded" in ran.err
 
     @pytest.mark.slow
-    async def test_large_output(self, tmp_path: Path) -> None:
+    async def test_large_output_is_recorded_in_part(self, tmp_path: Path) -> None:
         """An output larger than a frame is recorded in part, with a note."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -341,7 +345,7 @@ class TestResults:
 class TestSessions:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", every("session_start_"))
-    async def test_begins(self, tmp_path: Path, name: str) -> None:
+    async def test_start_event_opens_the_session(self, tmp_path: Path, name: str) -> None:
         """Every recorded session start opens the session with the agent's name and model."""
         async with served(tmp_path, rules=RULES) as server:
             assert await Hook.at(tmp_path / "home", server).run(recorded(name)) == Ran(0, "", "")
@@ -351,7 +355,7 @@ class TestSessions:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", every("session_end_"))
-    async def test_ends(self, tmp_path: Path, name: str) -> None:
+    async def test_end_event_closes_the_session(self, tmp_path: Path, name: str) -> None:
         """Every recorded session end closes the session; a second end is no failure."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -362,7 +366,7 @@ class TestSessions:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("source", ["resume", "compact", "startup", "clear"])
-    async def test_budgets_stay(self, tmp_path: Path, source: str) -> None:
+    async def test_continued_session_keeps_its_budget(self, tmp_path: Path, source: str) -> None:
         """A continued session keeps its remaining budget, however it starts again."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -376,7 +380,7 @@ class TestSessions:
             assert "limit of 2" in (await hook.run(call("push", "t3"))).out
 
     @pytest.mark.slow
-    async def test_new_session_resets(self, tmp_path: Path) -> None:
+    async def test_new_session_has_its_own_budgets(self, tmp_path: Path) -> None:
         """Another session has its own budgets."""
         async with served(tmp_path, rules="limit push to 1 per session") as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -384,7 +388,7 @@ class TestSessions:
             assert "deny" in (await hook.run(call("push", "t2"))).out
             assert (await hook.run(call("push", "t3") | {"session_id": "another"})).out == ""
 
-    async def test_without_rules(self, tmp_path: Path) -> None:
+    async def test_server_without_rules_is_reported(self, tmp_path: Path) -> None:
         """At the session's start the hook reports a server without rules."""
         async with served(tmp_path, rules="") as server:
             ran = await Hook.at(tmp_path / "home", server).run(recorded("session_start_startup"))
@@ -415,7 +419,7 @@ class TestCodex:
             assert '"other"' in str(ran.decision["permissionDecisionReason"])
 
     @pytest.mark.slow
-    async def test_never_asks(self, tmp_path: Path) -> None:
+    async def test_ask_is_replaced_by_denial(self, tmp_path: Path) -> None:
         """Codex would run a call answered with `ask`, so the hook denies it."""
         async with served(
             tmp_path, rules="block Bash\nrequire human-approval before apply_patch"
@@ -427,7 +431,7 @@ class TestCodex:
                 assert ran.decision["permissionDecision"] == "deny"
 
     @pytest.mark.slow
-    async def test_exit_codes_stand_in_the_transcript(self, tmp_path: Path) -> None:
+    async def test_exit_code_is_read_from_transcript(self, tmp_path: Path) -> None:
         """A Codex command counts as successful only if its transcript shows exit code 0."""
         rules = "map Bash.command ./test as test\nrequire test before apply_patch"
         transcript = DATA / "codex_0.169.0_transcript.jsonl"
@@ -453,7 +457,7 @@ class TestCodex:
                 assert ("did not say how" in (found.output or "")) is (where == gone)
 
     @pytest.mark.slow
-    async def test_ends_its_session(self, tmp_path: Path) -> None:
+    async def test_turn_end_marks_calls_unknown_and_end_closes_session(self, tmp_path: Path) -> None:
         """A call without a result becomes unknown at the turn's end; the end event closes the session."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -468,7 +472,7 @@ class TestCodex:
 class TestFrozen:
     @pytest.mark.slow
     @pytest.mark.parametrize("on_wait", ["deny", "ask"])
-    async def test_is_denied_with_the_reason(self, tmp_path: Path, on_wait: str) -> None:
+    async def test_waiting_call_is_denied_with_the_reason(self, tmp_path: Path, on_wait: str) -> None:
         """A call that waits too long during a freeze is denied, and never left to the agent."""
         async with served(tmp_path, rules=RULES) as server:
             await server.hub.freeze(by="maria", reason="the deploys look wrong")

@@ -37,7 +37,9 @@ class TestAServerThatIsStartedAgain:
             assert client.frame > 0
             client.close()
 
-    async def test_that_does_not_come(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_absent_server_fails_the_connection(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """If no server answers in time, connecting fails."""
         monkeypatch.setattr(hook_server, "CONNECT_TIMEOUT", 0.3)
 

@@ -30,7 +30,7 @@ from .running import INTERLOCK, Hook, Ran, ended, recorded
 RULES = "require human-approval before deploy"
 
 
-def blocked(ran: Ran, *said: str) -> None:
+def assert_blocked(ran: Ran, *said: str) -> None:
     assert (ran.code, ran.out) == (2, ""), ran
     for each in said:
         assert each in ran.err
@@ -39,7 +39,7 @@ def blocked(ran: Ran, *said: str) -> None:
 
 
 @asynccontextmanager
-async def answering(answer: Callable[[bytes], bytes | None]):
+async def foreign_server(answer: Callable[[bytes], bytes | None]):
     """A foreign server on loopback; it stays silent and open if the answer is `None`."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -76,9 +76,9 @@ class TestEnvelope:
         ],
         ids=["nothing", "half", "no text", "list", "null", "empty", "deep"],
     )
-    async def test_no_event(self, tmp_path: Path, data: bytes, said: str) -> None:
+    async def test_non_event_blocks(self, tmp_path: Path, data: bytes, said: str) -> None:
         """Input that is not an event blocks the call, and the error describes it."""
-        blocked(await Hook.at(tmp_path / "home").run(data), said)
+        assert_blocked(await Hook.at(tmp_path / "home").run(data), said)
 
     @pytest.mark.parametrize(
         "changed",
@@ -91,36 +91,42 @@ class TestEnvelope:
         + [{"cwd": value} for value in ("", 7, True, [], {})],
         ids=str,
     )
-    async def test_fields(self, tmp_path: Path, changed: dict[str, object]) -> None:
+    async def test_missing_or_mistyped_field_blocks(
+        self, tmp_path: Path, changed: dict[str, object]
+    ) -> None:
         """A required field that is missing or of another type blocks the call and is named."""
         event = recorded("pre_bash", **changed)
-        blocked(await Hook.at(tmp_path / "home").run(event), *changed)
+        assert_blocked(await Hook.at(tmp_path / "home").run(event), *changed)
 
     @pytest.mark.parametrize("event", ["SubagentStop", "UserPromptSubmit", "PreToolUse2"])
-    async def test_other_events(self, tmp_path: Path, event: str) -> None:
+    async def test_unknown_event_blocks(self, tmp_path: Path, event: str) -> None:
         """An unknown event blocks, because it may be a later name of a known one."""
-        blocked(await Hook.at(tmp_path / "home").run(recorded("pre_bash", hook_event_name=event)), event)
+        assert_blocked(
+            await Hook.at(tmp_path / "home").run(recorded("pre_bash", hook_event_name=event)), event
+        )
 
     @pytest.mark.parametrize(
         "given",
         [b'{"n": NaN}', b'{"n": 1e999}', b'{"s": "\\ud800"}', b'{"s": "' + b"x" * (2 << 20) + b'"}'],
         ids=["no number", "endless", "half a character", "too large"],
     )
-    async def test_unsayable_input(self, tmp_path: Path, given: bytes) -> None:
+    async def test_unsendable_input_blocks(self, tmp_path: Path, given: bytes) -> None:
         """Input that cannot be sent to the gate unchanged blocks the call."""
         event = json.dumps(recorded("pre_bash", tool_input="HERE")).encode().replace(b'"HERE"', given)
         async with served(tmp_path) as server:
-            blocked(await Hook.at(tmp_path / "home", server).run(event))
+            assert_blocked(await Hook.at(tmp_path / "home", server).run(event))
 
 
 class TestServers:
-    async def test_down(self, tmp_path: Path) -> None:
+    async def test_down_server_blocks_the_call(self, tmp_path: Path) -> None:
         """If the named server is down, the call is blocked and no other server is started."""
         hook = Hook.at(tmp_path / "home", INTERLOCK_URL="ws://127.0.0.1:9", INTERLOCK_TOKEN="x")
-        blocked(await hook.run(recorded("pre_bash")), "no Interlock server listens on ws://127.0.0.1:9")
+        assert_blocked(
+            await hook.run(recorded("pre_bash")), "no Interlock server listens on ws://127.0.0.1:9"
+        )
         assert not (hook.home / "s").exists()
 
-    async def test_the_first_of_several_down(self, tmp_path: Path) -> None:
+    async def test_next_server_is_asked_if_first_is_down(self, tmp_path: Path) -> None:
         """If the first of several servers is down, the hook asks the next one."""
         async with served(tmp_path, rules="block deploy") as server:
             urls = f"ws://127.0.0.1:9,{server.url}"
@@ -130,7 +136,7 @@ class TestServers:
             assert "deploy" in str(ran.decision["permissionDecisionReason"])
 
     @pytest.mark.slow
-    async def test_goes_on_at_the_next_of_several(self, tmp_path: Path) -> None:
+    async def test_lost_connection_continues_at_next_server(self, tmp_path: Path) -> None:
         """If the connection is lost during a request, the hook continues at the next server."""
         async with (
             served(tmp_path, rules=RULES) as server,
@@ -148,21 +154,21 @@ class TestServers:
             assert (await ended(running)).decision["permissionDecision"] == "allow"
 
     @pytest.mark.parametrize("url", ["http://x", "ws://", "unix:", "ws://a:b", "ws://u:p@h"])
-    async def test_no_url(self, tmp_path: Path, url: str) -> None:
+    async def test_invalid_url_is_named(self, tmp_path: Path, url: str) -> None:
         """An invalid URL is named."""
         hook = Hook.at(tmp_path / "home", INTERLOCK_URL=url, INTERLOCK_TOKEN="x")
-        blocked(await hook.run(recorded("pre_bash")), "INTERLOCK_URL")
+        assert_blocked(await hook.run(recorded("pre_bash")), "INTERLOCK_URL")
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", ["pre_bash", "session_start_startup"])
-    async def test_hangs(self, tmp_path: Path, name: str) -> None:
+    async def test_silent_server_is_given_up(self, tmp_path: Path, name: str) -> None:
         """The hook gives up a silent server before the agent's timeout."""
-        async with answering(lambda _: None) as url:
+        async with foreign_server(lambda _: None) as url:
             hook = Hook.at(tmp_path / "home", INTERLOCK_URL=url, INTERLOCK_TOKEN="x")
-            blocked(await hook.run(recorded(name), "--timeout", "2"), "not answer")
+            assert_blocked(await hook.run(recorded(name), "--timeout", "2"), "not answer")
 
     @pytest.mark.slow
-    async def test_goes_silent(self, tmp_path: Path) -> None:
+    async def test_server_silent_after_greeting_is_given_up(self, tmp_path: Path) -> None:
         """The hook also gives up a server that is silent after its greeting."""
         greeted: list[str] = []
 
@@ -190,7 +196,7 @@ class TestServers:
         ) as server:
             url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             hook = Hook.at(tmp_path / "home", INTERLOCK_URL=url, INTERLOCK_TOKEN="x")
-            blocked(await hook.run(recorded("pre_bash"), "--timeout", "2"))
+            assert_blocked(await hook.run(recorded("pre_bash"), "--timeout", "2"))
             assert greeted == ["hello"]
 
     @pytest.mark.slow
@@ -205,25 +211,27 @@ class TestServers:
         ],
         ids=["nothing", "a page", "half a handshake", "ssh", "noise"],
     )
-    async def test_strangers(self, tmp_path: Path, said: bytes) -> None:
+    async def test_foreign_program_on_the_port_allows_nothing(self, tmp_path: Path, said: bytes) -> None:
         """A foreign program on the server's port allows nothing."""
-        async with answering(lambda _: said) as url:
+        async with foreign_server(lambda _: said) as url:
             hook = Hook.at(tmp_path / "home", INTERLOCK_URL=url, INTERLOCK_TOKEN="x")
-            blocked(await hook.run(recorded("pre_bash")))
+            assert_blocked(await hook.run(recorded("pre_bash")))
 
     async def test_wrong_token(self, tmp_path: Path) -> None:
         """An unknown token blocks the call, and the error says how to create one."""
         async with served(tmp_path) as server:
             hook = Hook.at(tmp_path / "home", server, INTERLOCK_TOKEN="wrong")
-            blocked(await hook.run(recorded("pre_bash")), "INTERLOCK_TOKEN", "interlock token new agent")
+            assert_blocked(
+                await hook.run(recorded("pre_bash")), "INTERLOCK_TOKEN", "interlock token new agent"
+            )
 
     async def test_operators_token(self, tmp_path: Path) -> None:
         """An operator's token blocks the call."""
         async with served(tmp_path) as server:
             hook = Hook.at(tmp_path / "home", server, INTERLOCK_TOKEN=server.ada)
-            blocked(await hook.run(recorded("pre_bash")))
+            assert_blocked(await hook.run(recorded("pre_bash")))
 
-    async def test_token_others_may_read(self, tmp_path: Path) -> None:
+    async def test_token_file_readable_by_others_is_not_used(self, tmp_path: Path) -> None:
         """A token file that other users can read is not used."""
         async with served(tmp_path) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -231,28 +239,28 @@ class TestServers:
             file = hook.config / "agent.token"
             file.write_text(server.agent)
             file.chmod(0o644)
-            blocked(await hook.run(recorded("pre_bash")), "chmod 600")
+            assert_blocked(await hook.run(recorded("pre_bash")), "chmod 600")
             file.chmod(0o600)
             assert (await hook.run(recorded("pre_bash"))).code == 0
 
     @pytest.mark.slow
-    async def test_dies_meanwhile(self, tmp_path: Path) -> None:
+    async def test_server_end_during_request_blocks_the_call(self, tmp_path: Path) -> None:
         """If the server ends during an open request, the call is blocked."""
         async with served(tmp_path, rules=RULES) as server:
             hook = await Hook.at(tmp_path / "home", server).start(
                 recorded("pre_bash", tool_name="deploy")
             )
             await until(server.hub.approvals)
-        blocked(await ended(hook))
+        assert_blocked(await ended(hook))
 
-    async def test_result_lost(self, tmp_path: Path) -> None:
+    async def test_lost_result_is_reported(self, tmp_path: Path) -> None:
         """A result that no server accepts is reported as not recorded."""
         hook = Hook.at(tmp_path / "home", INTERLOCK_URL="ws://127.0.0.1:9", INTERLOCK_TOKEN="x")
         ran = await hook.run(recorded("post_bash"))
         assert ran.code == 2
         assert "The result of this call of Bash is not recorded" in ran.err
 
-    async def test_end_without_server(self, tmp_path: Path) -> None:
+    async def test_session_end_needs_no_server(self, tmp_path: Path) -> None:
         """A session's end needs no server."""
         hook = Hook.at(tmp_path / "home", INTERLOCK_URL="ws://127.0.0.1:9", INTERLOCK_TOKEN="x")
         assert await hook.run(recorded("session_end_logout")) == Ran(0, "", "")
@@ -263,19 +271,21 @@ class TestProcess:
         "line",
         [["--timeout", "soon"], ["--timeout", "nan"], ["--timeout"], ["--project", "here"], ["--new"]],
     )
-    async def test_options(self, tmp_path: Path, line: list[str]) -> None:
+    async def test_invalid_options_block(self, tmp_path: Path, line: list[str]) -> None:
         """Invalid options block the call."""
-        blocked(await Hook.at(tmp_path / "home").run(recorded("pre_bash"), *line), "--timeout SECONDS")
+        assert_blocked(
+            await Hook.at(tmp_path / "home").run(recorded("pre_bash"), *line), "--timeout SECONDS"
+        )
 
     @pytest.mark.parametrize("text", ["[hook]\nwait = 50", "[hook]\nnew = 1", "[hook", 'hook = "x"'])
-    async def test_settings(self, tmp_path: Path, text: str) -> None:
+    async def test_invalid_settings_block(self, tmp_path: Path, text: str) -> None:
         """Invalid settings block the call, and their file is named."""
         hook = Hook.at(tmp_path / "home")
         (hook.config / "interlock.toml").write_text(text)
-        blocked(await hook.run(recorded("pre_bash")), "interlock.toml")
+        assert_blocked(await hook.run(recorded("pre_bash")), "interlock.toml")
 
     @pytest.mark.slow
-    async def test_stdin_stays_open(self, tmp_path: Path) -> None:
+    async def test_unending_stdin_blocks_before_timeout(self, tmp_path: Path) -> None:
         """If stdin does not end, the hook blocks before the agent's timeout."""
         process = await asyncio.create_subprocess_exec(
             INTERLOCK,
@@ -288,10 +298,10 @@ class TestProcess:
             stderr=asyncio.subprocess.PIPE,
             env=Hook.at(tmp_path / "home").environment,
         )
-        blocked(await ended(process), "in time")
+        assert_blocked(await ended(process), "in time")
 
     @pytest.mark.slow
-    async def test_stdout_is_closed(self, tmp_path: Path) -> None:
+    async def test_closed_stdout_blocks(self, tmp_path: Path) -> None:
         """If the answer cannot be written, the exit code blocks the call."""
         async with served(tmp_path, rules="block Bash") as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -377,13 +387,13 @@ class TestShell:
         return process
 
     @pytest.mark.parametrize("command", ["/nowhere/it's gone/interlock", "false", "/dev/null"])
-    async def test_cannot_run(self, tmp_path: Path, command: str) -> None:
+    async def test_missing_or_failing_installation_blocks(self, tmp_path: Path, command: str) -> None:
         """A missing or failing Interlock blocks the call, and the error says how to reinstall."""
         ran = await ended(await self.start(Hook.at(tmp_path / "home"), command))
         assert (ran.code, ran.out) == (2, "")
         assert "interlock hook install claude-code" in ran.err
 
-    async def test_killed(self, tmp_path: Path) -> None:
+    async def test_killed_hook_blocks_its_call(self, tmp_path: Path) -> None:
         """A killed hook blocks its call, and its request is withdrawn."""
         limits = Limits(absent=0.05)
         async with served(tmp_path, rules=RULES, limits=limits) as server:
@@ -404,7 +414,7 @@ class TestShell:
             assert await until(left)
 
     @pytest.mark.slow
-    async def test_allowed(self, tmp_path: Path) -> None:
+    async def test_allowed_call_is_not_blocked(self, tmp_path: Path) -> None:
         """An allowed call is not blocked by the shell line."""
         async with served(tmp_path, rules="block Bash") as server:
             hook = Hook.at(tmp_path / "home", server)

@@ -41,14 +41,14 @@ class Watched:
         self.looks += 1
         await asyncio.sleep(SHORT)
 
-    async def goes_on(self) -> bool:
+    async def keeps_running(self) -> bool:
         """Return whether the server keeps running for many times its idle time."""
         last = self.looks + 20
         while self.looks < last and not self.ended.done():  # noqa: ASYNC110
             await asyncio.sleep(SHORT)
         return not self.ended.done()
 
-    async def ends(self) -> None:
+    async def wait_for_end(self) -> None:
         await asyncio.wait_for(self.ended, 30)
 
 
@@ -64,33 +64,33 @@ async def watched(gateway: Gateway) -> AsyncGenerator[Watched, None]:
 
 
 class TestUse:
-    async def test_nobody(self, tmp_path: Path) -> None:
+    async def test_unused_server_ends(self, tmp_path: Path) -> None:
         """A server without any connection ends."""
         async with served(tmp_path) as server, watched(server.gateway) as watch:
-            await watch.ends()
+            await watch.wait_for_end()
 
-    async def test_an_open_session(self, tmp_path: Path) -> None:
+    async def test_open_session_keeps_server_running(self, tmp_path: Path) -> None:
         """The server keeps running while a session is open, even without a connection."""
         async with served(tmp_path) as server:
             client = server.agent_client()
             gate = await client.open("bot")
             await client.close()
             async with watched(server.gateway) as watch:
-                assert await watch.goes_on()
+                assert await watch.keeps_running()
                 await server.hub.close_session(gate.id, "ada")
-                await watch.ends()
+                await watch.wait_for_end()
 
     @pytest.mark.slow
-    async def test_a_console(self, tmp_path: Path) -> None:
+    async def test_connected_console_keeps_server_running(self, tmp_path: Path) -> None:
         """The server keeps running while a console is connected, and ends afterwards."""
         async with served(tmp_path) as server:
             async with server.console(), watched(server.gateway) as watch:
-                assert await watch.goes_on()
+                assert await watch.keeps_running()
             async with watched(server.gateway) as watch:
-                await watch.ends()
+                await watch.wait_for_end()
 
     @pytest.mark.slow
-    async def test_somebody_who_starts_one(self) -> None:
+    async def test_starting_hook_keeps_server_running(self) -> None:
         """The server keeps running while a hook holds the lock for finding and starting servers."""
         with tempfile.TemporaryDirectory(prefix="idle") as folder:
             socket = Path(folder) / "user.sock"
@@ -100,9 +100,9 @@ class TestUse:
                 served(Path(folder), address=Address(path=socket)) as server,
                 watched(server.gateway) as watch,
             ):
-                assert await watch.goes_on()
+                assert await watch.keeps_running()
                 os.close(held)
-                await watch.ends()
+                await watch.wait_for_end()
                 again = os.open(lock_of(socket), os.O_RDWR)
                 with pytest.raises(BlockingIOError):
                     fcntl.flock(again, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -111,7 +111,7 @@ class TestUse:
 
 class TestCommand:
     @pytest.mark.slow
-    async def test_ends(self, tmp_path: Path) -> None:
+    async def test_server_ends_with_exit_code_0(self, tmp_path: Path) -> None:
         """`interlock serve --idle-exit` ends by itself with exit code 0."""
         hook = Hook.at(tmp_path / "home")
         process = await asyncio.create_subprocess_exec(
@@ -126,12 +126,12 @@ class TestCommand:
         assert b"Ctrl+C ends it, or 1s without sessions and connections." in out
 
     @pytest.mark.parametrize("text", ["soon", "0s", "-1s", ""])
-    def test_no_time(self, text: str) -> None:
+    def test_invalid_time_is_refused(self, text: str) -> None:
         """An invalid length of time is refused with what is expected."""
         with pytest.raises(ValueError, match="never"):
             idle_time(text)
 
-    def test_times(self) -> None:
+    def test_time_or_never_is_accepted(self) -> None:
         """The idle time is a length of time, or `never`."""
         assert (idle_time("30m"), idle_time("Never")) == (1800.0, None)
 
@@ -155,7 +155,7 @@ class TestStartedByHooks:
             assert "limit of 1" in (await hook.run(again)).out
             assert servers(hook) != [first]
 
-    async def test_by_default(self) -> None:
+    async def test_default_is_half_an_hour(self) -> None:
         """The default idle time is half an hour."""
         async with started() as hook:
             assert (await hook.run(recorded("pre_bash"))).code == 0
@@ -163,7 +163,7 @@ class TestStartedByHooks:
             line = command_line(server)
             assert line[line.index(b"--idle-exit") + 1] == b"30m"
 
-    async def test_one_that_is_about_to_end(self) -> None:
+    async def test_hook_replaces_an_ending_server(self) -> None:
         """A hook that meets an ending server starts another, which judges its call."""
         async with started() as hook:
             place = hook.home / "s" / "interlock" / "hook"
@@ -186,7 +186,7 @@ class TestStartedByHooks:
 
 
 class TestSettings:
-    def test_of_the_user(self, tmp_path: Path) -> None:
+    def test_only_user_settings_count(self, tmp_path: Path) -> None:
         """Only the user's settings may set the idle time; a project's may not."""
         environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}
         for folder, time in (("config", "2h"), ("work", "1s")):
@@ -201,7 +201,7 @@ class TestSettings:
         assert hook_settings(environ=environ).idle_exit == "never"
 
     @pytest.mark.parametrize("value", ['"soon"', "30", '"0s"', "true"])
-    def test_nonsense(self, tmp_path: Path, value: str) -> None:
+    def test_invalid_time_names_the_file(self, tmp_path: Path, value: str) -> None:
         """An invalid length of time is an error that names the file."""
         (tmp_path / "interlock.toml").write_text(f"[hook]\nidle_exit = {value}\n")
         with pytest.raises(SettingsError, match=r"interlock\.toml: \[hook\]: idle_exit"):

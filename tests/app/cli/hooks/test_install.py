@@ -61,7 +61,7 @@ class TestInstall:
             )
         assert commands(found, "PreToolUse")[0]["onFailure"] == "block"
 
-    def test_timeout_lies_above_the_wait(self, tmp_path: Path) -> None:
+    def test_agent_timeout_exceeds_the_wait(self, tmp_path: Path) -> None:
         """The agent's timeout is longer than Interlock's wait, and the command gets it as an option."""
         path = tmp_path / "settings.json"
         install("claude-code", path, COMMAND, 540.0, HookLine())
@@ -69,7 +69,7 @@ class TestInstall:
         assert hook["timeout"] == 550
         assert "--timeout 550" in str(hook["command"])
 
-    def test_keeps_everything_else(self, tmp_path: Path) -> None:
+    def test_other_settings_are_kept(self, tmp_path: Path) -> None:
         """Other settings, other hooks and the key order stay; the old file is kept as a copy."""
         path = tmp_path / "settings.json"
         before = json.dumps(OTHERS)
@@ -87,7 +87,7 @@ class TestInstall:
         assert path.stat().st_mode & 0o777 == 0o640
         assert (tmp_path / "settings.json.before-interlock").read_text(encoding="utf-8") == before
 
-    def test_again(self, tmp_path: Path) -> None:
+    def test_second_installation_changes_nothing(self, tmp_path: Path) -> None:
         """Installing again changes nothing; with other options it replaces the hooks."""
         path = tmp_path / "settings.json"
         path.write_text(json.dumps(OTHERS), encoding="utf-8")
@@ -121,7 +121,7 @@ class TestInstall:
             ),
         )
     )
-    def test_there_and_back(
+    def test_install_and_uninstall_round_trip(
         self, tmp_path_factory: pytest.TempPathFactory, others: dict[str, object]
     ) -> None:
         """For any settings, installing and uninstalling gives them back."""
@@ -147,7 +147,7 @@ class TestInstall:
             '{"disableAllHooks": true}',
         ],
     )
-    def test_refused(self, tmp_path: Path, text: str) -> None:
+    def test_unpreservable_settings_are_refused(self, tmp_path: Path, text: str) -> None:
         """Settings that cannot be preserved, or that disable hooks, are refused and stay unchanged."""
         path = tmp_path / "settings.json"
         path.write_text(text)
@@ -156,7 +156,7 @@ class TestInstall:
         assert path.read_text() == text
         assert list(tmp_path.iterdir()) == [path]
 
-    def test_through_a_link(self, tmp_path: Path) -> None:
+    def test_link_stays_a_link(self, tmp_path: Path) -> None:
         """A settings file that is a symbolic link stays one."""
         real, path = tmp_path / "dotfiles.json", tmp_path / "settings.json"
         real.write_text("{}")
@@ -194,7 +194,7 @@ class TestCommand:
             check=False,
         )
 
-    def test_everywhere(self, tmp_path: Path) -> None:
+    def test_user_settings_without_project_option(self, tmp_path: Path) -> None:
         """Without `--project` the hooks are in the user's settings, with the path of this Interlock."""
         hook = Hook.at(tmp_path / "home")
         ran = self.run(hook, "install", "claude-code")
@@ -211,7 +211,7 @@ class TestCommand:
         )
 
     @pytest.mark.slow
-    def test_project(self, tmp_path: Path) -> None:
+    def test_project_settings_with_project_option(self, tmp_path: Path) -> None:
         """With `--project` the hooks are in the project's settings, with a warning about duplicates."""
         hook = Hook.at(tmp_path / "home")
         (hook.home / "my shop").mkdir()
@@ -226,7 +226,7 @@ class TestCommand:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("part", ["install", "uninstall"])
-    def test_settings_of_a_project_that_are_elsewhere(self, tmp_path: Path, part: str) -> None:
+    def test_project_link_to_user_settings_is_refused(self, tmp_path: Path, part: str) -> None:
         """A project's link to the user's settings is refused."""
         hook = Hook.at(tmp_path / "home")
         self.run(hook, "install", "claude-code")
@@ -242,7 +242,7 @@ class TestCommand:
         assert [each.name for each in path.parent.iterdir()] == [path.name]
 
     @pytest.mark.slow
-    def test_settings_that_are_a_pipe(self, tmp_path: Path) -> None:
+    def test_pipe_as_settings_is_refused(self, tmp_path: Path) -> None:
         """A pipe in place of the settings file is refused without waiting."""
         hook = Hook.at(tmp_path / "home")
         folder = hook.home / "shop" / ".claude"
@@ -253,7 +253,7 @@ class TestCommand:
         assert "settings.json: expected a file in the project" in ran.stderr
 
     @pytest.mark.slow
-    def test_interlock_in_the_project(self, tmp_path: Path) -> None:
+    def test_installation_inside_the_project_is_warned_about(self, tmp_path: Path) -> None:
         """If Interlock is in the project, where the agent could replace it, the command warns."""
         hook = Hook.at(tmp_path / "home")
         shop = hook.home / "shop"
@@ -276,7 +276,7 @@ class TestCommand:
         assert f"Hooks run {environment / 'python'}, which is in the project" in ran.stderr
 
     @pytest.mark.slow
-    def test_codex_has_to_trust_them(
+    def test_output_explains_how_codex_trusts_hooks(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Codex skips hooks that the user has not trusted, so the output says how to trust them."""
@@ -299,7 +299,7 @@ class TestCommand:
             ([], "PART"),
         ],
     )
-    def test_wrong(self, tmp_path: Path, line: list[str], said: str) -> None:
+    def test_wrong_options(self, tmp_path: Path, line: list[str], said: str) -> None:
         """Wrong options are reported with exit code 2."""
         ran = self.run(Hook.at(tmp_path / "home"), *line)
         assert ran.returncode == 2
@@ -312,7 +312,9 @@ class TestCommand:
         assert "install" in self.run(hook, "--help").stdout
         assert "--timeout" in self.run(hook, "claude-code", "--help").stdout
 
-    def test_places(self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def test_variables_and_project_set_the_place(
+        self, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
         """The agents' own variables and the project set the place of the settings file."""
         monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / "c"))
         monkeypatch.setenv("CODEX_HOME", str(tmp_path / "x"))

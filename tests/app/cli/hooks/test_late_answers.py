@@ -35,7 +35,7 @@ async def requests(server: Served) -> int:
 
 class TestHook:
     @pytest.mark.slow
-    async def test_the_next_one_gets_the_answer(self, tmp_path: Path) -> None:
+    async def test_next_call_gets_the_late_approval(self, tmp_path: Path) -> None:
         """G-102, G-103: the denial says to call again; after a late approval the next such call runs."""
         async with served(tmp_path, rules=RULES, policy=LATE) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -62,7 +62,7 @@ class TestHook:
             assert "nobody decided" in reason(await hook.run(deploy("t4"), "--timeout", "3"))
 
     @pytest.mark.slow
-    async def test_waits_on(self, tmp_path: Path) -> None:
+    async def test_repeated_call_waits_for_the_same_request(self, tmp_path: Path) -> None:
         """A call made again before the decision waits for the same request and gets its answer."""
         async with served(tmp_path, rules=RULES, policy=LATE) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -80,7 +80,7 @@ class TestHook:
             assert await requests(server) == 1
 
     @pytest.mark.slow
-    async def test_a_subagent_does_not_get_it(self, tmp_path: Path) -> None:
+    async def test_late_approval_does_not_apply_to_subagent(self, tmp_path: Path) -> None:
         """A late approval for the agent does not apply to its subagent's call."""
         async with served(tmp_path, rules=RULES, policy=LATE) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -94,7 +94,7 @@ class TestHook:
             assert answered(await hook.run(deploy("t3"), "--timeout", "20")) == "allow"
 
     @pytest.mark.slow
-    async def test_its_user_decides_instead(self, tmp_path: Path) -> None:
+    async def test_on_wait_ask_withdraws_the_request(self, tmp_path: Path) -> None:
         """With `on_wait = "ask"` the request is withdrawn, so that only the agent's user decides."""
         async with served(tmp_path, rules=RULES, policy=LATE) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -104,7 +104,7 @@ class TestHook:
 
 
 class TestRemoteAgent:
-    async def test_gives_up(self, tmp_path: Path) -> None:
+    async def test_client_that_gives_up_gets_the_deadline(self, tmp_path: Path) -> None:
         """A client that gives up gets the time limit of its late request, and a later call is allowed."""
         async with (
             served(tmp_path, rules=RULES, policy=LATE) as server,
@@ -118,7 +118,7 @@ class TestRemoteAgent:
             assert (answer.outcome, answer.approved_by) == ("allow", ("ada",))
             await gate.result("c2", "deployed")
 
-    async def test_its_connection_is_lost(self, tmp_path: Path) -> None:
+    async def test_reconnected_client_gets_the_answer(self, tmp_path: Path) -> None:
         """The request of an absent client stays open; after reconnecting the client gets the answer."""
         limits = Limits(absent=0.05)
         async with served(tmp_path, rules=RULES, policy=LATE, limits=limits) as server:
@@ -139,7 +139,7 @@ class TestRemoteAgent:
                 gate = await client.open("robin", session="robin-1")
                 assert (await gate.call("deploy", {}, call_id="c2")).outcome == "allow"
 
-    async def test_another_token_does_not_get_it(self, tmp_path: Path) -> None:
+    async def test_late_approval_does_not_apply_to_another_token(self, tmp_path: Path) -> None:
         """A late approval does not apply to another agent's session."""
         async with (
             served(tmp_path, rules=RULES, policy=LATE) as server,
@@ -155,7 +155,7 @@ class TestRemoteAgent:
             assert answer.outcome == "waiting"
             assert (await gate.call("deploy", {}, call_id="c2")).outcome == "allow"
 
-    async def test_the_session_ends(self, tmp_path: Path) -> None:
+    async def test_session_end_withdraws_late_request(self, tmp_path: Path) -> None:
         """The session's end withdraws a late request, approved or not."""
         async with served(tmp_path, rules=RULES, policy=LATE) as server, server.agent_client() as client:
             async with client.session("robin") as gate:

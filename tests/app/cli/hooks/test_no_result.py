@@ -29,7 +29,7 @@ async def results(server: Served) -> list[CallResult]:
 
 
 class TestStop:
-    async def test_closes_what_has_no_result(self, tmp_path: Path) -> None:
+    async def test_call_without_result_becomes_unknown(self, tmp_path: Path) -> None:
         """At the turn's end the call is recorded as unknown, and no net waits for it."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -41,7 +41,7 @@ class TestStop:
             assert "successful call to test" in (await hook.run(call("deploy", "d1"))).out
 
     @pytest.mark.slow
-    async def test_leaves_what_runs_beside_another_call(self, tmp_path: Path) -> None:
+    async def test_next_call_within_the_turn_closes_nothing(self, tmp_path: Path) -> None:
         """A next call within the turn closes nothing, because calls may run in parallel."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -50,13 +50,13 @@ class TestStop:
             assert (await hook.run(recorded("post_bash", tool_name="test", tool_use_id="t1"))).code == 0
             assert (await hook.run(call("deploy", "d1"))).out == ""
 
-    async def test_of_a_session_nobody_knows(self, tmp_path: Path) -> None:
+    async def test_unknown_session_is_accepted(self, tmp_path: Path) -> None:
         """The end of a turn without calls is accepted silently."""
         async with served(tmp_path, rules=RULES) as server:
             assert await Hook.at(tmp_path / "home", server).run(recorded("stop")) == Ran(0, "", "")
             assert await server.hub.sessions() == []
 
-    async def test_after_a_restart(self, tmp_path: Path) -> None:
+    async def test_restarted_server_closes_earlier_calls(self, tmp_path: Path) -> None:
         """A restarted server closes calls that were allowed before the restart."""
         async with served(tmp_path, rules=RULES) as server:
             await Hook.at(tmp_path / "home", server).run(call("test", "t1"))
@@ -70,7 +70,7 @@ class TestStop:
             assert await hook.run(recorded("stop")) == Ran(0, "", "")
             assert servers(hook) == []
 
-    async def test_never_keeps_the_agent_working(self, tmp_path: Path) -> None:
+    async def test_failure_has_exit_code_1(self, tmp_path: Path) -> None:
         """The Stop hook's line fails with exit code 1: at 2 Claude Code would continue for ever."""
         line = hook_command("claude-code", (str(tmp_path / "none"),), HookLine(), "Stop")
         process = await asyncio.create_subprocess_shell(
@@ -81,7 +81,7 @@ class TestStop:
 
 
 class TestBackground:
-    async def test_opens_nothing(self, tmp_path: Path) -> None:
+    async def test_background_call_meets_no_requirement(self, tmp_path: Path) -> None:
         """A background call meets no requirement; at the turn's end it is unknown."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -94,7 +94,7 @@ class TestBackground:
             assert (await server.hub.session(SESSION)).calls["t1"].status == "unknown"
 
     @pytest.mark.slow
-    async def test_subagents_go_on(self, tmp_path: Path) -> None:
+    async def test_turn_end_closes_nothing_while_subagents_work(self, tmp_path: Path) -> None:
         """The end of a turn closes nothing while subagents work: their results are still to come."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -105,7 +105,7 @@ class TestBackground:
 
 
 class TestSessionEnd:
-    async def test_closes_what_has_no_result(self, tmp_path: Path) -> None:
+    async def test_call_without_result_becomes_unknown(self, tmp_path: Path) -> None:
         """At the session's end the call is closed as unknown, and then the session is closed."""
         async with served(tmp_path, rules=RULES) as server:
             hook = Hook.at(tmp_path / "home", server)

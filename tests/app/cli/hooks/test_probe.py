@@ -70,7 +70,7 @@ class TestProbe:
             assert not await server.hub.approvals()
 
     @pytest.mark.slow
-    async def test_says_that_nothing_else_is_blocked(self, tmp_path: Path) -> None:
+    async def test_shadow_mode_is_reported(self, tmp_path: Path) -> None:
         """In shadow mode the probe is blocked, and the report says that no other call is."""
         async with served(tmp_path / "s", mode="shadow") as server:
             hook = Hook.at(tmp_path / "home", server)
@@ -80,7 +80,7 @@ class TestProbe:
         assert "The server is in shadow mode: it records decisions, and blocks no other call" in ran.out
 
     @pytest.mark.slow
-    async def test_without_a_server(self, tmp_path: Path) -> None:
+    async def test_missing_server_is_reported(self, tmp_path: Path) -> None:
         """Without a server the hooks block every call, and the report says so."""
         hook = Hook.at(tmp_path / "home", INTERLOCK_URL="ws://127.0.0.1:9", INTERLOCK_TOKEN="ilk_agent_x")
         installed(hook)
@@ -99,7 +99,7 @@ class TestProbe:
         ],
     )
     @pytest.mark.parametrize("agent", ["claude-code", "codex"])
-    async def test_of_a_weakened_hook(
+    async def test_weakened_hook_is_a_fault(
         self, tmp_path: Path, agent: str, member: str, value: object, said: str
     ) -> None:
         """A hook that the agent does not wait for, or runs for some calls only, is a fault."""
@@ -110,7 +110,7 @@ class TestProbe:
         assert said in point
 
     @pytest.mark.parametrize("agent", ["claude-code", "codex"])
-    async def test_of_a_hook_as_installed(self, tmp_path: Path, agent: str) -> None:
+    async def test_installed_hook_has_no_fault(self, tmp_path: Path, agent: str) -> None:
         """An installed hook has no weak point, even with `async` set to false."""
         path = installed(Hook.at(tmp_path), agent)
         change(path, lambda found: found["hooks"]["PreToolUse"][0]["hooks"][0].update({"async": False}))
@@ -118,7 +118,7 @@ class TestProbe:
         assert list(weak_points(hook)) == []
 
     @pytest.mark.slow
-    async def test_of_a_command_that_fails_open(self, tmp_path: Path) -> None:
+    async def test_fail_open_command_is_a_fault(self, tmp_path: Path) -> None:
         """A command whose failure would allow calls is a fault, although the probe is blocked."""
 
         def weaken(found: dict[str, Any]) -> None:
@@ -132,13 +132,13 @@ class TestProbe:
         assert ran.code == 1
         assert "PreToolUse does not exit with code 2 when its command fails" in ran.out
 
-    async def test_without_hooks(self, tmp_path: Path) -> None:
+    async def test_missing_hooks_are_reported(self, tmp_path: Path) -> None:
         """Without hooks the report says how to install them."""
         ran = await probe(Hook.at(tmp_path / "home"))
         assert ran.code == 1
         assert "interlock hook install claude-code" in ran.out
 
-    async def test_with_a_command_that_lets_pass(self, tmp_path: Path) -> None:
+    async def test_command_that_allows_all_is_found(self, tmp_path: Path) -> None:
         """A hook command that was changed to allow every call is found."""
         hook = Hook.at(tmp_path / "home")
         path = installed(hook)
@@ -160,7 +160,7 @@ class TestFaults:
             ),
         ],
     )
-    async def test_of_the_settings(
+    async def test_settings_that_bypass_hooks(
         self, tmp_path: Path, fault: str, how: Callable[[dict[str, Any]], object]
     ) -> None:
         """Settings that let calls bypass the hooks are a fault, although the probe is blocked."""
@@ -171,7 +171,7 @@ class TestFaults:
             assert (ran.code, fault in ran.out) == (1, True), ran.out
 
     @pytest.mark.slow
-    async def test_of_a_projects_own_settings(self, tmp_path: Path) -> None:
+    async def test_project_settings_that_disable_hooks(self, tmp_path: Path) -> None:
         """Local settings of a project that disable hooks are found."""
         async with served(tmp_path / "s") as server:
             hook = Hook.at(tmp_path / "home", server)

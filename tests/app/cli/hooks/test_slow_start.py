@@ -30,7 +30,9 @@ def connected(hook: Hook, seconds: float) -> Connected:
 
 @pytest.mark.slow
 class TestStart:
-    async def test_out_of_time(self, capfd: pytest.CaptureFixture[str]) -> None:
+    async def test_slow_start_is_reported_and_next_hook_waits(
+        self, capfd: pytest.CaptureFixture[str]
+    ) -> None:
         """The hook reports that its server is still starting; the next hook waits for it and finds it."""
         async with started() as hook:
             # The server creates its tokens before it listens.
@@ -49,7 +51,7 @@ class TestStart:
             # There is nothing to repair.
             assert "interlock serve" not in said
 
-    async def test_again_after_an_end(self) -> None:
+    async def test_silent_end_starts_another_server(self) -> None:
         """If the starting server ends silently, another is started."""
         async with started() as hook:
             with alone(hook.config / "operator.token"):
@@ -86,7 +88,7 @@ class TestTimeThatItTook:
         monkeypatch.setattr(hook_answers, "connect", found)
 
     @pytest.mark.usefixtures("slow")
-    async def test_nobody_decided(self, tmp_path: Path) -> None:
+    async def test_undecided_denial_reports_remaining_time(self, tmp_path: Path) -> None:
         """A call that is denied without a decision reports how little time was left for it."""
         async with served(tmp_path, rules="require human-approval before deploy") as server:
             started_at = time.monotonic() - 0.8
@@ -94,7 +96,7 @@ class TestTimeThatItTook:
             assert "its server took 1 s to start, and nobody decided in the 0 s left" in ran
 
     @pytest.mark.usefixtures("slow")
-    async def test_no_time_left(self, tmp_path: Path) -> None:
+    async def test_timeout_names_the_slow_start(self, tmp_path: Path) -> None:
         """A hook that times out after a slow start names the start as the cause."""
         async with served(tmp_path) as server:
             started_at = time.monotonic() - 60.0

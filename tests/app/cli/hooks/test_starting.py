@@ -54,7 +54,7 @@ def servers(hook: Hook) -> list[int]:
 
 class TestUsers:
     @pytest.mark.slow
-    async def test_by_the_users_rules(self) -> None:
+    async def test_first_call_starts_server_with_user_rules(self) -> None:
         """The first call starts a server that judges it; later calls find this server."""
         async with started() as hook:
             ran = await asyncio.gather(
@@ -69,7 +69,7 @@ class TestUsers:
             assert len(servers(hook)) == 1
 
     @pytest.mark.slow
-    async def test_says_where_to_decide(self) -> None:
+    async def test_session_start_explains_how_to_connect(self) -> None:
         """The session's start says how an operator connects to the started server."""
         async with started() as hook:
             ran = await hook.run(recorded("session_start_startup"))
@@ -78,7 +78,7 @@ class TestUsers:
             assert socket.stat().st_mode & 0o077 == 0
 
     @pytest.mark.slow
-    async def test_started_again(self) -> None:
+    async def test_killed_server_is_restarted_with_used_budget(self) -> None:
         """A killed server is started again, and the session keeps its used budget."""
         async with started() as hook:
             push = recorded("pre_bash", tool_name="push", tool_use_id="t1")
@@ -93,7 +93,7 @@ class TestUsers:
             assert "limit of 1" in (await hook.run(push | {"tool_use_id": "t2"})).out
 
     @pytest.mark.slow
-    async def test_cannot_start(self) -> None:
+    async def test_invalid_rules_block_the_call(self) -> None:
         """Invalid rules block the call, and the error names their line."""
         async with started() as hook:
             hook.config.joinpath("mine.rules").write_text("block after before\n")
@@ -101,13 +101,13 @@ class TestUsers:
             assert (ran.code, ran.out) == (2, "")
             assert "mine.rules:1" in ran.err
 
-    async def test_not_for_an_end(self) -> None:
+    async def test_session_end_starts_no_server(self) -> None:
         """The end of a session starts no server."""
         async with started() as hook:
             assert (await hook.run(recorded("session_end_clear"))).code == 0
             assert servers(hook) == []
 
-    async def test_open_directory(self) -> None:
+    async def test_socket_directory_writable_by_others_is_not_used(self) -> None:
         """A socket directory that other users can write is not used."""
         async with started() as hook:
             place = hook.home / "s" / "interlock" / "hook"
@@ -120,7 +120,7 @@ class TestUsers:
 
 class TestStop:
     @pytest.mark.slow
-    async def test_ends_what_was_started(self) -> None:
+    async def test_stop_ends_started_servers(self) -> None:
         """`hook stop` ends the started servers; the next one starts with the current rules."""
         async with started() as hook:
             assert (await hook.run(recorded("pre_bash"))).code == 0
@@ -132,7 +132,7 @@ class TestStop:
             assert "deny" in (await hook.run(recorded("pre_bash", session_id="next"))).out
 
     @pytest.mark.slow
-    async def test_nothing_to_end(self) -> None:
+    async def test_no_running_server_is_reported(self) -> None:
         """`hook stop` reports when no server runs."""
         async with started() as hook:
             ended = await hook.command("stop")
@@ -142,7 +142,7 @@ class TestStop:
 
 @pytest.mark.slow
 class TestProjects:
-    async def test_rules_come_on_top(self) -> None:
+    async def test_project_rules_are_added_to_the_users(self) -> None:
         """A project's rules are added to the user's, which they cannot remove."""
         async with started() as hook:
             project = hook.home / "project"
@@ -157,7 +157,7 @@ class TestProjects:
             assert "deny" not in (await hook.run(recorded("pre_bash", session_id="other"))).out
             assert len(servers(hook)) == 2
 
-    async def test_maps_take_no_names(self) -> None:
+    async def test_project_maps_cannot_rename_named_calls(self) -> None:
         """A project's maps come after the user's, so they cannot rename a call that has a name."""
         async with started() as hook:
             hook.config.joinpath("mine.rules").write_text("map Bash.command rm as delete\nblock delete\n")
@@ -170,7 +170,7 @@ class TestProjects:
             event = recorded("pre_bash", tool_input={"command": "rm -rf ."})
             assert "delete is blocked" in (await hook.run(event, "--project", str(project))).out
 
-    async def test_lines_of_other_files(self) -> None:
+    async def test_lines_of_named_files_do_not_reach_the_agent(self) -> None:
         """Lines of a file that a project names as rules do not reach the agent, which may not read it."""
         async with started() as hook:
             project = hook.home / "project"
@@ -184,7 +184,7 @@ class TestProjects:
             assert f"{log} says why" in ran.err
             assert "my diary" in log.read_text()
 
-    async def test_without_rules_of_its_own(self) -> None:
+    async def test_project_without_rules_uses_the_users_server(self) -> None:
         """A project without rules is judged by the user's server."""
         async with started() as hook:
             project = hook.home / "project"

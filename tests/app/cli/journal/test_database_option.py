@@ -20,7 +20,7 @@ def _in_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestDatabase:
     @pytest.mark.slow
-    def test_is_read_by_each_command(
+    def test_each_command_accepts_a_database(
         self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """All commands accept a database in place of a file."""
@@ -42,7 +42,7 @@ class TestDatabase:
             assert err == "", line
             assert said in out, (line, out)
 
-    def test_that_is_empty_is_none_yet(
+    def test_empty_schema_counts_as_missing_journal(
         self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """A schema without tables counts as a missing journal, and reading creates none."""
@@ -51,7 +51,7 @@ class TestDatabase:
         assert main(["history", "verify", "--db", str(postgresql)]) == 2
         assert "There is no journal at 'postgresql://" in capsys.readouterr().err
 
-    def test_that_does_not_answer_is_an_error(
+    def test_connection_error_omits_the_password(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """The error has PostgreSQL's message and what to check, but no password."""
@@ -64,7 +64,7 @@ class TestDatabase:
 
 
 class TestOtherUrl:
-    def test_is_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_unsupported_url_is_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """An unsupported database URL is refused and creates no folder; the error has valid forms."""
         with pytest.raises(SystemExit) as ended:
             main(["history", "--db", "mysql://ada:hunter2@db/lock"])
@@ -77,7 +77,7 @@ class TestOtherUrl:
         assert "hunter2" not in said
         assert list(tmp_path.iterdir()) == []
 
-    def test_is_refused_as_a_setting(
+    def test_error_names_the_variable(
         self, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """The error names the variable that set the journal."""

@@ -76,7 +76,7 @@ def in_terminal(line: list[str]) -> str:
 @pytest.mark.slow
 class TestTerminal:
     @pytest.mark.parametrize(("form", "out"), pairs(FORMS, WAYS))
-    def test_nothing_is_obeyed(self, folder: Path, form: str, out: tuple[str, ...]) -> None:
+    def test_terminal_output_is_escaped(self, folder: Path, form: str, out: tuple[str, ...]) -> None:
         """Spoofing: output to a pipe is exact; output to a terminal, even as a file, is escaped."""
         exact = piped(form)
         assert all(character in exact for character in (*OBEYED[2:], FLOOD))
@@ -86,7 +86,7 @@ class TestTerminal:
         assert "é日本😀" in shown
 
     @pytest.mark.parametrize("form", ["jsonl", "messages"])
-    def test_json_is_the_same(self, folder: Path, form: str) -> None:
+    def test_json_values_are_the_same(self, folder: Path, form: str) -> None:
         """The JSON in the terminal has the same values on the same lines."""
         exact, shown = piped(form), in_terminal(export(form))
         assert shown != exact
@@ -95,14 +95,14 @@ class TestTerminal:
         else:
             assert [*map(json.loads, shown.splitlines())] == [*map(json.loads, exact.splitlines())]
 
-    def test_it_can_be_imported(self, folder: Path) -> None:
+    def test_copied_lines_can_be_imported(self, folder: Path) -> None:
         """Lines copied from a terminal can be imported as an intact record."""
         (folder / "copied.jsonl").write_text(in_terminal(export("jsonl", "--unmasked")))
         assert main(["history", "--db", "other.db", "import", "copied.jsonl"]) == 0
         (check,) = verify_journal(folder / "other.db")
         assert (check.fault, check.events, check.masked) == (None, 2, 0)
 
-    def test_a_table_says_that_it_is_not_exact(self, folder: Path) -> None:
+    def test_csv_output_explains_how_to_get_exact_table(self, folder: Path) -> None:
         """Because CSV has no escapes, the terminal output says how to get the exact table."""
         assert "use -o FILE or a pipe" in in_terminal(export("csv"))
         assert "use -o FILE or a pipe" not in in_terminal(export("jsonl"))

@@ -46,7 +46,7 @@ class TestListSessions:
         assert {line.index("11-20 14:00") for line in lines[1:]} == {lines[0].index("started")}
         assert max(map(len, lines)) <= 80
 
-    def test_whose_a_session_is(self, tmp_path: Path) -> None:
+    def test_branch_and_subagent_name_their_parent(self, tmp_path: Path) -> None:
         """A branch and a subagent's session name their parent, within 80 columns."""
         path = tmp_path / "journal.db"
         with Journal.open(path, clock=lambda: AT) as journal:
@@ -76,7 +76,7 @@ class TestListSessions:
                 journal.write(name, *BODIES[:2])
         assert len(run(path, limit=2)[1].splitlines()) == 3
 
-    def test_names_that_are_escape_sequences_are_made_visible(self, tmp_path: Path) -> None:
+    def test_escape_sequences_in_ids_are_visible(self, tmp_path: Path) -> None:
         """Escape sequences in a session id are shown as text."""
         path = tmp_path / "journal.db"
         with Journal.open(path, clock=lambda: AT) as journal:

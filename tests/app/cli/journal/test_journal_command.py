@@ -15,13 +15,13 @@ from tests.engine.history.support.keeping import BODIES
 from .journal_shell import ID, OTHER, PARTS, Shell
 
 
-def as_place(value: object) -> object:
+def parsed_value(value: object) -> object:
     """Return the parsed value of an option."""
     return location.location_of(value) if isinstance(value, Path) else value
 
 
 class TestSettings:
-    def settled(self, line: list[str], here: str = "", **environ: str) -> dict[str, object]:
+    def parsed_settings(self, line: list[str], here: str = "", **environ: str) -> dict[str, object]:
         if here:
             Path("none").mkdir(exist_ok=True)
             Path("none/interlock.toml").write_text(here)
@@ -59,28 +59,30 @@ class TestSettings:
             ),
         ],
     )
-    def test_variables(
+    def test_every_option_has_a_variable(
         self, shell: Shell, line: list[str], variable: str, value: str, option: str, expected: object
     ) -> None:
         """Every option of every part has a variable of the option's type."""
-        assert self.settled(line, **{variable: value})[option] == (
-            as_place(expected) if option == "db" else expected
+        assert self.parsed_settings(line, **{variable: value})[option] == (
+            parsed_value(expected) if option == "db" else expected
         )
-        assert self.settled(line)[option] is None
+        assert self.parsed_settings(line)[option] is None
 
-    def test_the_table_of_history(self, shell: Shell) -> None:
+    def test_history_table_overrides_top_level(self, shell: Shell) -> None:
         """A file sets options at its top level or in the table `history`, which takes precedence."""
         here = (
             'redact = "top"\nolder_than = "1w"\n[history]\nolder_than = "90d"\nredact = ["pin", "iban"]\n'
         )
-        found = self.settled(["prune"], here)
+        found = self.parsed_settings(["prune"], here)
         assert (found["older_than"], found["redact"]) == ("90d", "pin,iban")
-        assert self.settled(["prune"], OLDER_THAN="2w")["older_than"] == "2w"
-        assert self.settled(["prune", "--older-than", "3w"], OLDER_THAN="2w")["older_than"] == "3w"
+        assert self.parsed_settings(["prune"], OLDER_THAN="2w")["older_than"] == "2w"
+        assert (
+            self.parsed_settings(["prune", "--older-than", "3w"], OLDER_THAN="2w")["older_than"] == "3w"
+        )
 
-    def test_the_options_of_another_part(self, shell: Shell) -> None:
+    def test_options_of_another_part_have_no_effect(self, shell: Shell) -> None:
         """An option of another part in a settings file is accepted and has no effect."""
-        found = self.settled(["rebuild"], '[history]\nolder_than = "90d"\nformat = "csv"\n')
+        found = self.parsed_settings(["rebuild"], '[history]\nolder_than = "90d"\nformat = "csv"\n')
         assert "older_than" not in found
 
     @pytest.mark.parametrize(
@@ -96,24 +98,30 @@ class TestSettings:
             (["prune"], "[history]\nolder_than = [1]", "older_than: expected one value"),
         ],
     )
-    def test_mistakes(self, shell: Shell, line: list[str], here: str, message: str) -> None:
+    def test_wrong_setting_is_reported_with_its_file(
+        self, shell: Shell, line: list[str], here: str, message: str
+    ) -> None:
         """A wrong setting is reported with its file."""
         with pytest.raises(SettingsError, match=r"interlock\.toml") as caught:
-            self.settled(line, here)
+            self.parsed_settings(line, here)
         assert message in str(caught.value)
 
     @pytest.mark.parametrize("part", PARTS)
-    def test_before_and_after_the_part(self, shell: Shell, part: str) -> None:
+    def test_db_option_before_or_after_the_part(self, shell: Shell, part: str) -> None:
         """`--db` before or after the part overrides file and variable."""
         more = {"export": ["s"], "import": ["f"]}.get(part, [])
         for line in (["--db", "a.db", part, *more], [part, *more, "--db", "a.db"]):
-            assert self.settled(line, "db = 'file.db'", DB="env.db")["db"] == as_place(Path("a.db"))
+            assert self.parsed_settings(line, "db = 'file.db'", DB="env.db")["db"] == parsed_value(
+                Path("a.db")
+            )
         line = ["--db", "a.db", part, *more, "--db", "b.db"]
-        assert self.settled(line)["db"] == as_place(Path("b.db"))
+        assert self.parsed_settings(line)["db"] == parsed_value(Path("b.db"))
         line = ["--redact", "pin", part, *more]
-        assert self.settled(line, REDACT="iban")["redact"] == "pin"
+        assert self.parsed_settings(line, REDACT="iban")["redact"] == "pin"
 
-    def test_by_the_command(self, shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_command_uses_settings_and_variables(
+        self, shell: Shell, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The command uses settings and variables."""
         Path("config").mkdir(exist_ok=True)
         Path("config/interlock.toml").write_text('[history]\nolder_than = "90d"\ndry_run = true\n')
@@ -122,7 +130,7 @@ class TestSettings:
         assert "Pruned 1 session" in shell.run("prune")
         assert [s.id for s in open_reader(shell.database).sessions()] == [OTHER]
 
-    def test_the_list_is_as_before(self, shell: Shell) -> None:
+    def test_sessions_are_listed_without_a_part(self, shell: Shell) -> None:
         """Without a part the sessions are listed."""
         assert ID in shell.run()
         assert len(shell.run("--limit", "1").splitlines()) == 2

@@ -26,7 +26,7 @@ from .journal_shell import HOSTILE, ID, OLD, OTHER, Shell, narrow
 
 
 class TestExport:
-    def test_to_a_file(self, shell: Shell) -> None:
+    def test_file_is_readable_by_owner_only(self, shell: Shell) -> None:
         """The export goes to a file that only its owner can read; only the file's name is printed."""
         Path("a.jsonl").write_text("what was there")
         Path("a.jsonl").chmod(0o644)
@@ -36,7 +36,7 @@ class TestExport:
         assert Path("a.jsonl").read_text() == shell.run("export", ID)
         assert not list(Path().glob("*.part"))
 
-    def test_formats(self, shell: Shell) -> None:
+    def test_record_table_and_conversation_formats(self, shell: Shell) -> None:
         """The formats are the record, a table and the conversation."""
         assert json.loads(shell.run("export", ID).splitlines()[0])["events"] == 10
         assert len(list(csv.reader(io.StringIO(shell.run("export", ID, "--format", "csv"))))) == 11
@@ -44,7 +44,7 @@ class TestExport:
         assert messages[0] == {"role": "user", "content": "Ship it."}
 
     @pytest.mark.parametrize("form", ["jsonl", "csv", "messages"])
-    def test_masked(self, shell: Shell, form: str) -> None:
+    def test_secrets_are_masked_by_default(self, shell: Shell, form: str) -> None:
         """Secrets are masked unless `--unmasked` is given; `--redact` masks further fields."""
         line = ["export", ID, "--format", form]
         assert SECRET not in shell.run(*line)
@@ -56,7 +56,7 @@ class TestExport:
         assert "0000-1111" not in shell.run(*line, "--redact", "x, PIN")
         assert "0000-1111" not in shell.run("--redact", "pin", *line)
 
-    def test_what_was_there_stays(self, shell: Shell) -> None:
+    def test_failed_export_keeps_existing_file(self, shell: Shell) -> None:
         """A failed export leaves the existing file unchanged."""
         Path("a.jsonl").write_text("what was there")
         tamper(shell.database, "UPDATE event SET body = '{}' WHERE seq = 2")
@@ -66,7 +66,7 @@ class TestExport:
         assert Path("a.jsonl").read_text() == "what was there"
         assert not list(Path().glob("*.part"))
 
-    def test_many(self, shell: Shell) -> None:
+    def test_several_sessions_have_one_file_each(self, shell: Shell) -> None:
         """`--all` and `--since` export sessions to one file each, as a single export would."""
         assert shell.run("export", "--all", "-o", "new/kept") == ""
         assert shell.err == "Exported 2 sessions to new/kept\n"
@@ -81,7 +81,7 @@ class TestExport:
         shell.run("export", "--since", "1d", "-o", "late", "--format", "messages")
         assert Path("late", f"{OTHER}.json").is_file()
 
-    def test_many_by_ids_that_are_no_names_of_files(self, shell: Shell) -> None:
+    def test_hostile_ids_stay_inside_the_directory(self, shell: Shell) -> None:
         """Hostile session ids do not escape the directory, and each session has its own file."""
         ids = ["../out", "..", ".hidden", "a/b", "a%2Fb", "/etc/x", "ü" * 100, "ü" * 99 + "u", "n\u202e"]
         with Journal.open(shell.database) as journal:
@@ -95,7 +95,7 @@ class TestExport:
         heads = {json.loads(path.read_text().splitlines()[0])["session"] for path in files}
         assert heads == {*ids, ID, OTHER}
 
-    def test_which_ones(self, shell: Shell) -> None:
+    def test_missing_or_conflicting_selection_is_reported(self, shell: Shell) -> None:
         """Missing or conflicting selections are reported with what to give."""
         one = "name one SESSION, or --all, or --since WHEN"
         for line in ((), (ID, "--all"), ("--all", "--since", "1d"), (ID, "--since", "1d")):
@@ -107,7 +107,7 @@ class TestExport:
         assert not Path("kept").exists()
 
     @pytest.mark.sqlite("the name of its file")
-    def test_not_over_the_journal(self, shell: Shell) -> None:
+    def test_journal_is_refused_as_target(self, shell: Shell) -> None:
         """The journal itself is refused as the target, under any name."""
         before = contents(shell.database)
         Path("link").symlink_to("journal.db")
@@ -115,7 +115,7 @@ class TestExport:
             assert "is the journal itself" in shell.refused("export", ID, "-o", name)
         assert contents(shell.database) == before
 
-    def test_nowhere(self, shell: Shell) -> None:
+    def test_unwritable_target_is_named(self, shell: Shell) -> None:
         """A target that cannot be written is named."""
         assert "Cannot write 'none/a.jsonl': No such file" in shell.refused(
             "export", ID, "-o", "none/a.jsonl"
@@ -124,13 +124,13 @@ class TestExport:
         for name in (".", "folder", "/"):
             assert "is a directory; name a file in it" in shell.refused("export", ID, "-o", name)
 
-    def test_to_a_device(self, shell: Shell) -> None:
+    def test_device_stays_a_device(self, shell: Shell) -> None:
         """A device stays a device."""
         shell.run("export", ID, "-o", "/dev/null")
         assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
 
     @pytest.mark.slow
-    def test_a_pipe_that_closes(self, shell: Shell) -> None:
+    def test_closed_pipe_causes_no_error(self, shell: Shell) -> None:
         """A reader that closes the pipe early causes no error message."""
         with Journal.open(shell.database) as journal:
             journal.write(OTHER, *(MessageAdded(role="user", text="word " * 2_000) for _ in range(50)))
@@ -147,7 +147,7 @@ class TestExport:
             assert b"Traceback" not in done.stderr
 
     @pytest.mark.slow
-    def test_utf8_whatever_the_locale(self, shell: Shell) -> None:
+    def test_output_is_utf8_in_any_locale(self, shell: Shell) -> None:
         """The output is UTF-8, whatever the locale."""
         with Journal.open(shell.database) as journal:
             journal.write(OTHER, MessageAdded(role="user", text="\U0001f680 ä"))
@@ -179,7 +179,7 @@ class TestImport:
         assert ID in shell.run("--db", "other.db")
 
     @pytest.mark.slow
-    def test_by_somebody_unknown(self, shell: Shell) -> None:
+    def test_unknown_key_counts_as_unproven(self, shell: Shell) -> None:
         """An import signed by an unknown key counts as unproven."""
         shell.run("export", ID, "-o", "a.jsonl")
         shell.run("--db", "other.db", "import", "a.jsonl")
@@ -189,7 +189,7 @@ class TestImport:
         assert "1 import unproven" in said
 
     @pytest.mark.slow
-    def test_refused(self, shell: Shell) -> None:
+    def test_unusable_file_is_refused_with_remedy(self, shell: Shell) -> None:
         """A file that is not an export, was changed or is already present is refused with a remedy."""
         shell.run("export", ID, "-o", "a.jsonl")
         assert "import it into another" in shell.refused("import", "a.jsonl")
@@ -202,7 +202,7 @@ class TestImport:
 
 
 class TestSpoofing:
-    def test_ids_and_names(self, shell: Shell) -> None:
+    def test_escape_sequences_are_shown_as_text(self, shell: Shell) -> None:
         """Escape sequences in ids, operators and file names are shown as text by every part."""
         recorded_at(shell.database, OLD, HOSTILE)
         said: list[str] = []

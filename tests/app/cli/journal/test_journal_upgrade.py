@@ -34,7 +34,7 @@ def older(
 
 
 class TestUpgrade:
-    def test_says_what_it_did(
+    def test_output_names_schemas_and_servers(
         self, older: Location, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """The output names both schemas and which servers may continue; a second run does nothing."""
@@ -49,7 +49,7 @@ class TestUpgrade:
             assert main(["journal", "upgrade"]) == 0
             assert f"schema {NEXT}; nothing was changed" in capsys.readouterr().out
 
-    def test_of_none_is_an_error(
+    def test_missing_journal_is_an_error(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """A missing journal is an error, and none is created."""

@@ -22,7 +22,7 @@ from .journal_shell import DUMP, ID, OTHER, Shell, narrow, number
 
 
 class TestVerify:
-    def test_whole(self, shell: Shell) -> None:
+    def test_intact_sessions_are_listed(self, shell: Shell) -> None:
         """Each intact session has a line with its length and last hash; the exit code is 0."""
         heads = [check.head.hex()[:16] for check in verify_journal(shell.database) if check.head]
         lines = shell.run("verify").splitlines()
@@ -33,7 +33,7 @@ class TestVerify:
         ]
         narrow(shell.out)
 
-    def test_broken(self, shell: Shell) -> None:
+    def test_fault_is_named_with_its_event(self, shell: Shell) -> None:
         """A fault is named with its event; the exit code is 1."""
         tamper(shell.database, f"DELETE FROM event WHERE session = '{ID}' AND seq IN (4, 5)")
         lines = shell.run("verify", code=1).splitlines()
@@ -45,7 +45,7 @@ class TestVerify:
         ]
         narrow(shell.out)
 
-    def test_quiet(self, shell: Shell) -> None:
+    def test_quiet_prints_nothing_for_intact_journal(self, shell: Shell) -> None:
         """With `--quiet` an intact journal prints nothing, also with `--json`."""
         assert shell.run("verify", "--quiet") == ""
         assert shell.run("verify", "--quiet", "--json") == ""
@@ -55,7 +55,7 @@ class TestVerify:
         assert "Session not found: none" in shell.refused("verify", "--quiet", "none")
 
     @pytest.mark.slow
-    def test_some(self, shell: Shell) -> None:
+    def test_sessions_by_prefix_and_files_by_name(self, shell: Shell) -> None:
         """Sessions can be named by an id prefix, and exported files by their name."""
         shell.run("export", "release", "-o", "a.jsonl")
         tamper(shell.database, f"DELETE FROM event WHERE session = '{OTHER}'")
@@ -72,7 +72,7 @@ class TestVerify:
         shell.refused("verify", "a\x00b")
 
     @pytest.mark.slow
-    def test_digests_of_older_journals(self, shell: Shell) -> None:
+    def test_unsalted_digests_are_no_failure(self, shell: Shell) -> None:
         """Requests with an unsalted digest are counted in a remark, which is no failure."""
         older = request("r1", "c1", "deploy").model_copy(update={"digest": "0" * 64})
         salted = older.model_copy(update={"approval_id": "r2", "digest_salt": "5" * 32})
@@ -94,14 +94,14 @@ class TestVerify:
         shell.run("export", "older", "--unmasked", "-o", "a.jsonl")
         assert "1 request of an older version" in shell.run("verify", "a.jsonl")
 
-    def test_no_such_file(self, shell: Shell) -> None:
+    def test_missing_file_is_not_searched_as_session(self, shell: Shell) -> None:
         """An argument that looks like a file is not searched among the sessions."""
         assert "'none.jsonl' is not here; name the file" in shell.refused("verify", "none.jsonl")
         assert "'.' is a directory; name the file" in shell.refused("verify", ".")
 
     @pytest.mark.slow
     @pytest.mark.sqlite("the name of its file")
-    def test_a_journal_as_a_file(self, shell: Shell) -> None:
+    def test_journal_in_place_of_export_is_refused(self, shell: Shell) -> None:
         """If a journal is given in place of an export, the error says how to name a journal."""
         said = shell.refused("verify", "journal.db")
         assert "If it is a journal: interlock history --db journal.db verify" in said
@@ -111,7 +111,7 @@ class TestVerify:
         )
 
     @pytest.mark.slow
-    def test_where_events_are_missing(self, shell: Shell) -> None:
+    def test_missing_events_are_reported_with_place(self, shell: Shell) -> None:
         """Removed events are reported with their place, even if the session's line was adjusted."""
         with Journal.open(shell.database) as journal:
             journal.write("third", opening())
@@ -140,7 +140,7 @@ class TestVerify:
         ]
 
     @pytest.mark.slow
-    def test_where_events_of_a_pruned_file_are_missing(self, shell: Shell) -> None:
+    def test_missing_events_of_pruned_journal_are_counted(self, shell: Shell) -> None:
         """In a pruned journal only the number of missing events is reported: pruning leaves gaps."""
         shell.run("prune", "--older-than", "90d")
         tamper(shell.database, "DELETE FROM event WHERE seq = 2", "UPDATE session SET events = 1")
@@ -149,7 +149,7 @@ class TestVerify:
         assert len(lines) == 4
 
     @pytest.mark.slow
-    def test_a_file_alone(self, shell: Shell) -> None:
+    def test_export_is_verified_without_journal_or_key(self, shell: Shell) -> None:
         """An export can be verified without a journal and without a readable key."""
         shell.run("export", ID, "-o", "a.jsonl")
         shell.key.parent.mkdir(exist_ok=True)
@@ -159,7 +159,7 @@ class TestVerify:
         Path("a.jsonl").write_text(Path("a.jsonl").read_text().replace('"by":"maria"', '"by":"ben"', 1))
         assert "was changed" in shell.run("verify", "a.jsonl", code=1)
 
-    def test_json(self, shell: Shell) -> None:
+    def test_json_has_sessions_and_stubs(self, shell: Shell) -> None:
         """The JSON output has the sessions, the stubs, and whether all is intact."""
         shell.run("prune", "--older-than", "90d")
         tamper(shell.database, f"UPDATE event SET at = at + 1 WHERE session = '{OTHER}' AND seq = 2")
@@ -211,14 +211,14 @@ class TestVerify:
             f"VALUES ('{ID}', 0, 0, 'message', '{{}}', x'')",
         ],
     )
-    def test_columns_of_any_type(self, shell: Shell, change: str) -> None:
+    def test_wrong_value_in_any_column_is_a_finding(self, shell: Shell, change: str) -> None:
         """A wrong value in any column is a finding and does not end the verification."""
         tamper(shell.database, change)
         assert "✗" in shell.run("verify", code=1)
         narrow(shell.out)
         json.loads(shell.run("verify", "--json", code=1))
 
-    def test_content_under_another_hash(self, shell: Shell) -> None:
+    def test_changed_content_declared_masked_is_a_finding(self, shell: Shell) -> None:
         """Changed content that is declared as masked is a finding."""
         with Journal.open(shell.database) as journal:
             journal.write(OTHER, SessionStatus(status="failed", error="true"))
@@ -244,7 +244,7 @@ class TestVerify:
             f"UPDATE session SET waiting = 'x' WHERE id = '{ID}'",
         ],
     )
-    def test_lists_that_lie(self, shell: Shell, change: str) -> None:
+    def test_changed_lists_are_reported_and_rebuilt(self, shell: Shell, change: str) -> None:
         """Changed lists are reported, and `rebuild` repairs them from the events."""
         tamper(shell.database, change)
         assert shell.run("verify", code=1).splitlines()[2:] == [
@@ -259,7 +259,7 @@ class TestVerify:
         shell.run("rebuild")
         shell.run("verify")
 
-    def test_a_decision_of_nobody(self, shell: Shell) -> None:
+    def test_decision_of_missing_session_is_reported(self, shell: Shell) -> None:
         """A listed decision of a session that does not exist is reported."""
         tamper(
             shell.database,
@@ -271,7 +271,7 @@ class TestVerify:
 
     @pytest.mark.slow
     @pytest.mark.sqlite("files of earlier releases")
-    def test_an_older_journal(self, shell: Shell) -> None:
+    def test_prerelease_journal_is_refused(self, shell: Shell) -> None:
         """A journal from before the first release is refused with a remedy; a later one is accepted."""
         with closing(sqlite3.connect("old.db")) as connection:
             connection.executescript(DUMP.read_text())
@@ -293,7 +293,7 @@ class TestVerify:
 class TestAgainst:
     """A journal compared with earlier exports."""
 
-    def test_all_there(self, shell: Shell) -> None:
+    def test_later_events_and_pruned_session_are_no_fault(self, shell: Shell) -> None:
         """Later events are no fault; a pruned session is recognised by its stub."""
         shell.run("export", ID, "-o", "a.jsonl")
         shell.run("export", OTHER, "-o", "b.jsonl")
@@ -310,7 +310,7 @@ class TestAgainst:
         narrow(shell.out)
 
     @pytest.mark.slow
-    def test_cut_off(self, shell: Shell) -> None:
+    def test_events_cut_off_are_a_finding(self, shell: Shell) -> None:
         """If events are cut off and all counts adjusted, only an export reveals it."""
         shell.run("export", OTHER, "-o", "b.jsonl")
         tamper(
@@ -339,7 +339,7 @@ class TestAgainst:
         }
 
     @pytest.mark.slow
-    def test_made_anew(self, shell: Shell) -> None:
+    def test_rerecorded_session_is_different(self, shell: Shell) -> None:
         """A session that was recorded again with another chain is reported as different."""
         shell.run("export", OTHER, "-o", "b.jsonl")
         remove_journal(shell.database)
@@ -349,7 +349,7 @@ class TestAgainst:
         assert "✗ b.jsonl  event 1 is different in the journal" in said
 
     @pytest.mark.slow
-    def test_gone(self, shell: Shell) -> None:
+    def test_missing_session_is_a_finding(self, shell: Shell) -> None:
         """A missing session, or a stub that does not match the export, is a finding."""
         shell.run("export", ID, "-o", "a.jsonl")
         shell.run("prune", "--older-than", "90d")
@@ -363,7 +363,7 @@ class TestAgainst:
             assert f"✗ a.jsonl  {says}" in shell.run("verify", "--against", "a.jsonl", code=1)
 
     @pytest.mark.slow
-    def test_no_measure(self, shell: Shell) -> None:
+    def test_unusable_export_is_refused(self, shell: Shell) -> None:
         """A changed or missing export is refused for comparison."""
         shell.run("export", ID, "-o", "a.jsonl")
         Path("a.jsonl").write_text(Path("a.jsonl").read_text().replace("Ship it", "Ship that"))

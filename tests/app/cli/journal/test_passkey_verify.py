@@ -16,7 +16,7 @@ __all__ = ["recorded"]
 
 
 class TestVerify:
-    def test_counts_the_proofs_that_hold(self, recorded: Path) -> None:
+    def test_valid_signatures_are_counted(self, recorded: Path) -> None:
         """Two approvals with valid signatures are counted as proofs (G-104)."""
         done = command(recorded.parent, "history", "verify", "--db", str(recorded), env={})
         assert done.returncode == 0
@@ -24,7 +24,7 @@ class TestVerify:
         assert "all intact" in done.stdout
 
     @pytest.mark.slow
-    def test_names_a_forged_one(self, recorded: Path) -> None:
+    def test_forged_approval_is_named(self, recorded: Path) -> None:
         """A forged approval is reported with session, event and operator, despite an intact chain."""
 
         def change(kind: str, body: dict[str, Any]) -> None:
@@ -42,7 +42,7 @@ class TestVerify:
 
 
 class TestKeys:
-    def test_lists_them(self, recorded: Path) -> None:
+    def test_keys_are_listed(self, recorded: Path) -> None:
         """Each key is listed with operator, name, page and confirmation."""
         done = command(recorded.parent, "web", "keys", "--db", str(recorded), env={})
         assert done.returncode == 0
@@ -52,7 +52,7 @@ class TestKeys:
         assert "confirmed by a code" in first
 
     @pytest.mark.slow
-    def test_says_what_does_not_count(self, recorded: Path) -> None:
+    def test_changed_key_log_is_reported(self, recorded: Path) -> None:
         """A changed key log is reported, with exit code 1."""
         if is_on():
             tamper(recorded, "UPDATE line SET text = replace(text, ':\"phone\"', ':\"stick\"')")

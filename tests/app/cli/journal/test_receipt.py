@@ -68,7 +68,7 @@ def receipt(shell: Shell, *words: str) -> dict[str, object]:
 
 
 class TestReceipt:
-    def test_is_checked_without_the_journal(self, decided: Shell) -> None:
+    def test_is_verified_without_the_journal(self, decided: Shell) -> None:
         """A receipt says who decided what, and can be verified without the journal."""
         receipt(decided)
         remove_journal(decided.database)
@@ -98,7 +98,7 @@ class TestReceipt:
             ('"imported": false', '"imported": true'),
         ],
     )
-    def test_that_was_changed_is_refused(self, decided: Shell, old: str, new: str) -> None:
+    def test_changed_receipt_is_refused(self, decided: Shell, old: str, new: str) -> None:
         """A receipt with another approver, outcome, call, session or input is refused."""
         receipt(decided)
         text = Path("r.json").read_text()
@@ -107,7 +107,7 @@ class TestReceipt:
         decided.run("verify-receipt", "r.json", code=1)
 
     @pytest.mark.parametrize("left", [slice(1, None), slice(None, -1)])
-    def test_that_was_cut_is_refused(self, decided: Shell, left: slice) -> None:
+    def test_cut_receipt_is_refused(self, decided: Shell, left: slice) -> None:
         """A receipt without its first or last event is refused."""
         found = receipt(decided)
         events = found["events"]
@@ -116,7 +116,9 @@ class TestReceipt:
         decided.run("verify-receipt", "r.json", code=1)
 
     @pytest.mark.slow
-    def test_by_an_unknown_key(self, decided: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_unknown_key_requires_trust_option(
+        self, decided: Shell, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """On another machine the receipt is accepted only if its key is named with `--trust`."""
         receipt(decided)
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", "other")
@@ -124,7 +126,7 @@ class TestReceipt:
         decided.run("verify-receipt", "r.json", "--trust", "config/journal-key.pem")
 
     @pytest.mark.slow
-    def test_against_an_export(self, decided: Shell) -> None:
+    def test_matches_only_export_of_its_session(self, decided: Shell) -> None:
         """A receipt matches an export of its session, and no export of another session."""
         receipt(decided)
         decided.run("export", SESSION, "-o", "s.jsonl")
@@ -132,11 +134,11 @@ class TestReceipt:
         decided.run("verify-receipt", "r.json", "--against", "s.jsonl")
         decided.run("verify-receipt", "r.json", "--against", "other.jsonl", code=1)
 
-    def test_of_no_decision(self, decided: Shell) -> None:
+    def test_call_without_decision_has_no_receipt(self, decided: Shell) -> None:
         """A call without a decision has no receipt."""
         decided.run("receipt", SESSION, "d9", code=2)
 
-    def test_of_a_broken_chain(self, decided: Shell) -> None:
+    def test_changed_session_gets_no_receipt(self, decided: Shell) -> None:
         """A session that was changed gets no receipt."""
         tamper(Path("journal.db"), "UPDATE event SET body = replace(body, 'thanks', 'no')")
         decided.run("receipt", SESSION, "d1", code=2)

@@ -59,21 +59,21 @@ class TestOperators:
         )
         return done.returncode, done.stderr
 
-    def test_a_group_that_is_too_small(self, tmp_path: Path) -> None:
+    def test_group_that_is_too_small_is_an_error(self, tmp_path: Path) -> None:
         """The error has the rule's place, the required number and the group's members."""
         rules = "require human-approval before deploy by 2 of security"
         code, said = self.checked(tmp_path, rules, OPERATORS)
         assert code == 1
         assert "deploy.rules:3:46: needs 2 of security, which has 1 member (maria)" in said
 
-    def test_a_group_that_nobody_is_in(self, tmp_path: Path) -> None:
+    def test_group_without_members_is_an_error(self, tmp_path: Path) -> None:
         """A group without members is an error that suggests a similar name."""
         code, said = self.checked(tmp_path, "require human-approval before deploy of securty", OPERATORS)
         assert code == 1
         assert "no operator is in the group 'securty'" in said
         assert "did you mean 'security'?" in said
 
-    def test_without_operators_it_is_a_warning(self, tmp_path: Path) -> None:
+    def test_missing_group_without_operators_is_a_warning(self, tmp_path: Path) -> None:
         """Without configured operators a missing group is only a warning."""
         rules = "require human-approval before deploy of security"
         assert self.checked(tmp_path, rules, None) == (0, "")
@@ -83,7 +83,7 @@ class TestOperators:
         assert done.returncode == 1
         assert "no operators are configured: nobody can approve it" in done.stdout
 
-    def test_a_server_does_not_start_with_it(self, tmp_path: Path) -> None:
+    def test_server_does_not_start_with_too_small_group(self, tmp_path: Path) -> None:
         """A server refuses to start with rules whose group is too small."""
         rules = "require human-approval before deploy by 2 of security"
         self.checked(tmp_path, rules, OPERATORS)
@@ -93,7 +93,7 @@ class TestOperators:
         assert done.returncode == 2
         assert "needs 2 of security, which has 1 member (maria)" in done.stderr
 
-    def test_a_faulty_table(self, tmp_path: Path) -> None:
+    def test_faulty_table_ends_the_check(self, tmp_path: Path) -> None:
         """A faulty operators table ends the check with exit code 2."""
         code, said = self.checked(tmp_path, "block a", '[operators.ada]\nrole = "boss"\n')
         assert code == 2
@@ -158,7 +158,7 @@ class TestSound:
         assert code == 0
         assert "every call is allowed" in out
 
-    def test_prints_nothing_a_terminal_obeys(self, tmp_path: Path) -> None:
+    def test_control_characters_are_not_printed(self, tmp_path: Path) -> None:
         """Control characters in a rules file are not printed."""
         path = tmp_path / "a\x1b.rules"
         path.write_text("block \x1b[2Jrm\u202e # \x07")
@@ -186,7 +186,7 @@ class TestFaulty:
 class TestTogether:
     """The rules as a whole."""
 
-    def test_each_tool(self, tmp_path: Path) -> None:
+    def test_each_tool_has_shortest_way_and_limit(self, tmp_path: Path) -> None:
         """For every gated tool the output has the shortest way to it and the most calls."""
         path = tmp_path / "a.rules"
         path.write_text(
@@ -252,7 +252,7 @@ class TestTogether:
 class TestNewer:
     """Times, several approvers and conditions in the output."""
 
-    def test_nets_in_words(self, tmp_path: Path) -> None:
+    def test_timed_and_partial_transitions_are_described(self, tmp_path: Path) -> None:
         """A timed transition is shown with its time, and one of several approvals as partial."""
         path = tmp_path / "a.rules"
         path.write_text("limit push to 3 per 90m\nrequire human-approval before deploy by 2")
@@ -262,7 +262,7 @@ class TestNewer:
         assert "approve: ready, approval, approval → ready; on deploy" in lines
         assert "person: ready → ready, approval; on deploy (manual, partial)" in lines
 
-    def test_a_pace_is_no_total(self, tmp_path: Path) -> None:
+    def test_limit_per_time_is_shown_beside_limit_per_session(self, tmp_path: Path) -> None:
         """G-56: a limit per time is shown beside the limit per session."""
         path = tmp_path / "a.rules"
         path.write_text(
@@ -282,7 +282,7 @@ class TestNewer:
             "any number of calls a session",
         ]
 
-    def test_ways_under_conditions(self, tmp_path: Path) -> None:
+    def test_way_under_each_condition_is_shown(self, tmp_path: Path) -> None:
         """The output has the shortest way, the way under each condition, and the meaning of `outside`."""
         path = tmp_path / "a.rules"
         path.write_text(
@@ -301,7 +301,7 @@ class TestNewer:
             "               any number of calls a session\n"
         )
 
-    def test_many_conditions(self, tmp_path: Path) -> None:
+    def test_many_conditions_are_counted(self, tmp_path: Path) -> None:
         """Of many conditions the first are shown and the others counted."""
         path = tmp_path / "a.rules"
         path.write_text("\n".join(f"require t{n} before d when input.n = {n}" for n in range(8)))
@@ -310,7 +310,7 @@ class TestNewer:
         assert "when input.n = 6:" not in out
         assert "\n               and under 2 more conditions\n" in out
 
-    def test_an_impossible_condition(self, tmp_path: Path) -> None:
+    def test_impossible_condition_fails_the_check(self, tmp_path: Path) -> None:
         """An impossible condition fails the check, and its way is `never`."""
         path = tmp_path / "a.rules"
         path.write_text("block x\nrequire x before d when input.n = 1")
@@ -319,7 +319,7 @@ class TestNewer:
         assert "when input.n = 1: never\n" in out
         assert f"error: {path}:2:1: no call of 'd' that meets this condition is ever possible" in out
 
-    def test_as_json(self, tmp_path: Path) -> None:
+    def test_json_has_conditions_paces_and_ways(self, tmp_path: Path) -> None:
         """The JSON output has conditions, paces and ways."""
         path = tmp_path / "a.rules"
         path.write_text(
@@ -354,7 +354,7 @@ class TestTools:
             '{"tools": [{"name": "test"}, {"name": "deploy"}]}',
         ],
     )
-    def test_of_a_file(self, tmp_path: Path, text: str) -> None:
+    def test_tools_file_has_names_or_descriptions(self, tmp_path: Path, text: str) -> None:
         """A tools file has names, or descriptions as a model or an MCP server gets them."""
         path, tools = tmp_path / "a.rules", tmp_path / "tools.json"
         path.write_text("require tset before deploy")
@@ -364,7 +364,7 @@ class TestTools:
         assert "warning: " in out
         assert "did you mean 'test'?" in out
 
-    def test_of_the_line(self, tmp_path: Path) -> None:
+    def test_tools_option_takes_a_list(self, tmp_path: Path) -> None:
         """`--tools a,b` takes a list of names."""
         path = tmp_path / "a.rules"
         path.write_text("require test before deploy")
@@ -406,7 +406,7 @@ FAULTY = "require human-approval before ship\nblock ship\nrequire ship before lo
 class TestForPrograms:
     """Formats for other programs, including errors of the language."""
 
-    def test_json_of_what_does_not_compile(self, tmp_path: Path) -> None:
+    def test_json_of_faulty_rules_has_every_error(self, tmp_path: Path) -> None:
         """G-40: the JSON object has the same keys as for valid rules, and every error."""
         path = tmp_path / "a.rules"
         path.write_text("block a\nallow b")
@@ -489,7 +489,7 @@ class TestForPrograms:
 class TestQuiet:
     """`--quiet` prints only what fails the check."""
 
-    def test_sound(self, tmp_path: Path) -> None:
+    def test_valid_rules_print_nothing(self, tmp_path: Path) -> None:
         """Valid rules print nothing; warnings are printed only if they fail the check."""
         path = tmp_path / "a.rules"
         path.write_text("block a\nblock a")
@@ -498,7 +498,7 @@ class TestQuiet:
         assert (code, out) == (1, "")
         assert err.startswith(f"{path}:2:")
 
-    def test_faulty(self, tmp_path: Path) -> None:
+    def test_errors_are_printed_on_stderr(self, tmp_path: Path) -> None:
         """Errors of the language and contradictions are printed on stderr."""
         path = tmp_path / "a.rules"
         path.write_text("allow b")
@@ -514,7 +514,7 @@ class TestQuiet:
 class TestEach:
     """`--each`: files that do not form a set."""
 
-    def test_by_itself(self, tmp_path: Path) -> None:
+    def test_every_file_is_checked_alone(self, tmp_path: Path) -> None:
         """With `--each` every file is checked alone, and a faulty file does not stop the others."""
         one, two, bad = (tmp_path / name for name in ("a.rules", "b.rules", "c.rules"))
         one.write_text("require a before b")
@@ -556,23 +556,23 @@ class TestAgainst:
     OLD = "require test before deploy\nrequire human-approval before push\n"
 
     @pytest.fixture
-    def old(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    def old_rules(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
         monkeypatch.chdir(tmp_path)
         (tmp_path / "old.rules").write_text(self.OLD)
         return "old.rules"
 
-    def test_the_same(self, old: str) -> None:
+    def test_equivalent_rules_pass(self, old_rules: str) -> None:
         Path("new.rules").write_text(f"# moved\n{self.OLD}")
-        code, out, err = check("new.rules", against=[old])
+        code, out, err = check("new.rules", against=[old_rules])
         assert (code, err) == (0, "")
         assert out == (
             "Against old.rules\n"
             "  The same: every sequence of calls is allowed, asked about and blocked as before.\n"
         )
 
-    def test_what_is_newly_possible_fails(self, old: str) -> None:
+    def test_newly_possible_calls_fail(self, old_rules: str) -> None:
         Path("new.rules").write_text("require human-approval before push by 2\nblock rm\n")
-        code, out, _ = check("new.rules", against=[old])
+        code, out, _ = check("new.rules", against=[old_rules])
         assert (code, out) == (
             3,
             "Against old.rules\n"
@@ -588,41 +588,41 @@ class TestAgainst:
             "      before push by 2)\n",
         )
 
-    def test_only_stricter_passes(self, old: str) -> None:
+    def test_stricter_rules_pass(self, old_rules: str) -> None:
         Path("new.rules").write_text(f"{self.OLD}block rm\n")
-        assert check("new.rules", against=[old])[0] == 0
+        assert check("new.rules", against=[old_rules])[0] == 0
 
-    def test_what_is_not_known_fails(self, old: str) -> None:
-        Path(old).write_text("limit push to 3 per 1h\n")
+    def test_unknown_difference_fails(self, old_rules: str) -> None:
+        Path(old_rules).write_text("limit push to 3 per 1h\n")
         Path("new.rules").write_text("limit push to 3 per 2h\n")
-        code, out, _ = check("new.rules", against=[old])
+        code, out, _ = check("new.rules", against=[old_rules])
         assert code == 3
         assert "not known: times differ" in out
 
-    def test_errors_of_either_come_first(self, old: str) -> None:
+    def test_errors_of_either_file_come_first(self, old_rules: str) -> None:
         Path("new.rules").write_text("require test befor deploy\n")
-        assert check("new.rules", against=[old])[0] == 2
-        code, out, err = check(old, against=["new.rules"])
+        assert check("new.rules", against=[old_rules])[0] == 2
+        code, out, err = check(old_rules, against=["new.rules"])
         assert (code, out) == (2, "")
         assert "new.rules:1:14" in err
         Path("new.rules").write_text("block a\nrequire a before b\n")
-        assert check("new.rules", against=[old])[0] == 1
+        assert check("new.rules", against=[old_rules])[0] == 1
 
-    def test_formats(self, old: str) -> None:
+    def test_formats(self, old_rules: str) -> None:
         Path("new.rules").write_text("require test before deploy\n")
-        found = json_text.loads(check("new.rules", against=[old], form="json")[1])["against"]
+        found = json_text.loads(check("new.rules", against=[old_rules], form="json")[1])["against"]
         [difference] = found["differences"]
         assert (found["same"], found["looser"], found["unknown"]) == (False, True, [])
         assert (difference["kind"], difference["before"], difference["now"]) == ("fewer", 1, 0)
         assert difference["rule"] == "old.rules:2"
-        code, out, _ = check("new.rules", against=[old], form="github")
+        code, out, _ = check("new.rules", against=[old_rules], form="github")
         assert code == 3
         assert out == (
             "::warning file=new.rules,title=interlock check%3A warning::needs fewer people: push%0A"
             "asked before, allowed now (old.rules:2: require human-approval before push)\n"
         )
 
-    def test_a_set_is_compared_as_a_whole(self, old: str) -> None:
-        code, _, err = check(old, against=[old], each=True)
+    def test_each_is_refused(self, old_rules: str) -> None:
+        code, _, err = check(old_rules, against=[old_rules], each=True)
         assert code == 2
         assert "--each" in err

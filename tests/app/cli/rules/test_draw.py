@@ -127,7 +127,7 @@ require human-approval before deploy by 3 within 15m when input.env = "#1"  # no
 ).registry
 
 
-def by_hand() -> SkillNet:
+def net_without_rule() -> SkillNet:
     """Return a net with a condition but without a rule."""
     return define_skill_net(
         "gate",
@@ -142,7 +142,7 @@ def by_hand() -> SkillNet:
 class TestNewer:
     """Times, several approvers and conditions, in every format."""
 
-    def test_what_fires_after_a_time(self) -> None:
+    def test_timed_transition_has_its_time(self) -> None:
         """A timed transition is drawn with its time."""
         net = {"n": NEWER["limit-push-3-per-90m"]}
         assert "after 1 h 30 min" in texts(to_svg(net))
@@ -150,7 +150,7 @@ class TestNewer:
         assert '["recover (after 1 h 30 min)"]' in to_mermaid(net)
         assert "by itself" in texts(to_svg(net))
 
-    def test_one_of_several_people(self) -> None:
+    def test_partial_approval_is_labelled(self) -> None:
         """An approval that is one of several is labelled so; the arc's weight is their number."""
         net = {"n": NEWER["approve-before-deploy"]}
         svg = to_svg(net)
@@ -160,7 +160,7 @@ class TestNewer:
         assert r'label="person\ndeploy · needs one of several approvals"' in to_dot(net)
         assert '[["person (deploy · needs one of several approvals)"]]' in to_mermaid(net)
 
-    def test_a_condition(self) -> None:
+    def test_condition_is_drawn_below_the_rule(self) -> None:
         """The condition is drawn below the rule; a `#` inside its text does not end it."""
         net = {"n": NEWER["approve-before-deploy"]}
         rule, when = "require human-approval before deploy by 3 within 15m", 'when input.env = "#1"'
@@ -169,7 +169,7 @@ class TestNewer:
         assert r'label="n\nrequire human-approval before deploy by 3 within 15m\nwhen' in to_dot(net)
         assert 'subgraph n0["n · when input.env = #34;#35;1#34;"]' in to_mermaid(net)
 
-    def test_a_long_condition(self) -> None:
+    def test_long_condition_is_cut(self) -> None:
         """A long condition is cut like any text, and no place covers it."""
         either = " or ".join(f'input.path under "src/{part}"' for part in ("app", "engine", "rules"))
         svg = to_svg(compile_rules(f"block write when not ({either})").registry)
@@ -179,16 +179,16 @@ class TestNewer:
         highest = min(float(e.get("cy", "")) - 20 for e in elements(svg, "place"))
         assert float(when.get("y", "")) < highest
 
-    def test_all_of_a_rule(self) -> None:
+    def test_rule_options_are_not_cut(self) -> None:
         """A rule's options are not cut off."""
         rule = "require human-approval before deploy by 10 within 15m risk medium no grants"
         svg = to_svg(compile_rules(rule).registry)
         assert [e.text for e in elements(svg, "rule")] == [rule]
         assert float(ElementTree.fromstring(svg).get("width", "")) > 6.6 * cells(rule)
 
-    def test_of_a_net_by_hand(self) -> None:
+    def test_net_without_rule_names_its_calls(self) -> None:
         """For a net without a rule, the label names the calls that its condition governs."""
-        net = {"gate": by_hand()}
+        net = {"gate": net_without_rule()}
         assert [e.text for e in elements(to_svg(net), "rule")] == ["bash, write when input.n > 3"]
         assert "bash, write · partial" in texts(to_svg(net))
         assert "when input.n #62; 3" in to_mermaid(net)
@@ -206,13 +206,13 @@ class TestLayout:
         }
         assert [found[key] for key in ("t0", "t1", "t2")] == [(1, 0), (3, 0), (3, 1)]
 
-    def test_places_what_no_token_reaches(self) -> None:
+    def test_unreachable_place_is_below_the_others(self) -> None:
         """A place that no token reaches is below the others."""
         assert placed(NETS["block-rm"])["locked"] == (0, 1)
 
     @settings(max_examples=examples(80), deadline=None)
     @given(nets())
-    def test_gives_every_node_a_place_of_its_own(self, net: SkillNet) -> None:
+    def test_no_two_nodes_share_a_cell(self, net: SkillNet) -> None:
         """No two nodes share a cell, and transitions are in columns between places."""
         graph = net_graph("n", net)
         found = [(node, column) for column, members in enumerate(layers(graph)) for node in members]
@@ -323,9 +323,7 @@ class TestReservedNames:
     TEXT = "map bash.command rm as delete\nblock delete\nblock anything-else\n"
 
     @pytest.mark.parametrize("to_text", [to_dot, to_mermaid, to_svg])
-    def test_are_drawn_with_the_rule_that_maps_imply(
-        self, to_text: Callable[[dict[str, SkillNet]], str]
-    ) -> None:
+    def test_implied_rule_is_drawn(self, to_text: Callable[[dict[str, SkillNet]], str]) -> None:
         """G-64, G-66: the implied rule and a rule for `anything-else` are drawn with their texts."""
         drawn = to_text(compile_rules(self.TEXT, file="r.rules").registry)
         assert "approve-before-unclear" in drawn
@@ -342,7 +340,7 @@ class TestCommand:
         ("ending", "begins"),
         [("svg", "<svg "), ("SVG", "<svg "), ("dot", "digraph"), ("gv", "digraph"), ("mmd", "flowchart")],
     )
-    def test_format_is_the_ending(self, ending: str, begins: str, tmp_path: Path) -> None:
+    def test_file_ending_chooses_the_format(self, ending: str, begins: str, tmp_path: Path) -> None:
         """The output file's ending chooses the format."""
         (tmp_path / "r.rules").write_text(RULES)
         target = tmp_path / f"nets.{ending}"

@@ -63,13 +63,13 @@ class TestExitCode:
             ("push", ("push",), 4),
         ],
     )
-    def test_is_of_the_outcome(
+    def test_exit_code_names_the_outcome(
         self, rules: str, call: str, after: tuple[str, ...], code: int, *, as_json: bool
     ) -> None:
         """The exit code is 0 for an allowed call, 3 for one that needs approval, 4 for a blocked one."""
         assert explain(rules, call=call, after=after, as_json=as_json)[0] == code
 
-    def test_is_in_the_help(self) -> None:
+    def test_help_names_each_code(self) -> None:
         """The help names each code."""
         shown = " ".join(parser("explain").commands["explain"].format_help().split())
         assert "0 allowed, 3 needs approval, 4 blocked, 2 wrong input." in shown
@@ -121,7 +121,7 @@ class TestCommand:
         assert "counts  as delete, bash, Bash\n" in out
         assert "taken   for bash, too: 'Bash' only looks different\n" in out
 
-    def test_what_can_never_be(self, rules: str) -> None:
+    def test_block_and_used_budget_forbid_the_call(self, rules: str) -> None:
         """A block and a used budget are named as what forbids the call."""
         _, out, _ = explain(rules, call='bash command "rm -rf /"')
         assert "allow   no way: block-rm always forbids it\n" in out
@@ -136,7 +136,7 @@ class TestCommand:
             "",
         )
 
-    def test_as_json(self, rules: str) -> None:
+    def test_json_has_the_shape_for_consoles(self, rules: str) -> None:
         """The JSON output has the shape that consoles get."""
         code, out, _ = explain(rules, call="test", as_json=True)
         view = ExplanationView.model_validate(json.loads(out))
@@ -190,7 +190,7 @@ class TestNewer:
     def newer(self, rules: str) -> None:
         Path(rules).write_text(NEWER)
 
-    def test_a_condition_that_does_not_hold(self) -> None:
+    def test_unmet_condition_abstains(self) -> None:
         """G-10: a net whose condition does not hold is shown as abstaining; approvals are counted."""
         assert explain("deploy.rules", call="deploy env test")[1] == (
             "now     ◐ needs 2 approvals\n"
@@ -203,7 +203,7 @@ class TestNewer:
             "        3 other rules do not apply\n"
         )
 
-    def test_a_condition_that_cannot_be_told(self) -> None:
+    def test_unevaluable_condition_applies(self) -> None:
         """G-10: a net whose condition cannot be evaluated applies, and the output says why."""
         _, out, _ = explain("deploy.rules", call="deploy")
         assert (
@@ -216,19 +216,19 @@ class TestNewer:
             "        outside a net: by a call that does not meet its condition\n"
         ) in out
 
-    def test_a_condition_that_holds(self) -> None:
+    def test_met_condition_is_shown(self) -> None:
         """G-10: a condition that holds is shown below its net, but not if the net allows the call."""
         _, out, _ = explain("deploy.rules", call="deploy env prod")
         assert '  blocks it\n          when input.env = "prod"\n          ready:1' in out
         _, out, _ = explain("deploy.rules", call="test dry false")
         assert "▸ require-test-before-deploy  lets it pass\n          ready:1" in out
 
-    def test_several_people_approved_before(self) -> None:
+    def test_earlier_calls_get_required_approvals(self) -> None:
         """G-13: calls of `--after` get as many approvals as their rule requires."""
         code, out, _ = explain("deploy.rules", call="look", after=("deploy env test",))
         assert (code, out.startswith("now     ▸ allowed\n")) == (0, True)
 
-    def test_time(self) -> None:
+    def test_waiting_restores_a_used_budget(self) -> None:
         """G-10: a used budget returns by waiting; `--after "wait 1h"` advances the time."""
         _, out, _ = explain("deploy.rules", call="push", after=("push",))
         assert "allow   wait 1h → push\n" in out
@@ -237,13 +237,13 @@ class TestNewer:
         _, out, _ = explain("deploy.rules", call="push", after=("push", "wait 59m", " wait 60s"))
         assert "now     ▸ allowed\n" in out
 
-    def test_a_time_that_is_none(self) -> None:
+    def test_invalid_waiting_time(self) -> None:
         """An invalid waiting time is reported as such."""
         code, out, err = explain("deploy.rules", call="push", after=("wait 999d",))
         assert (code, out) == (2, "")
         assert "--after:1:6: a time is at least 1s and at most 365d, got '999d'" in err
 
-    def test_paths_start_here(self, tmp_path: Path) -> None:
+    def test_under_is_relative_to_this_folder(self, tmp_path: Path) -> None:
         """G-10: `under` is judged as for a session started in this folder; links are followed."""
         (tmp_path / "src").mkdir()
         (tmp_path / "src" / "out").symlink_to(tmp_path.parent)
@@ -258,7 +258,9 @@ class TestNewer:
             assert out.startswith("now     ▸ allowed" if allowed else "now     ■ blocked"), path
             assert "applies because" not in out
 
-    def test_a_folder_that_is_gone(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_unknown_start_folder_applies_the_rule(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """G-59: if the start of relative paths is unknown, the rule applies."""
         gone = tmp_path / "gone"
         gone.mkdir()
@@ -268,7 +270,7 @@ class TestNewer:
         assert code == 4
         assert "applies because input.path cannot be compared by 'under'" in out
 
-    def test_as_it_was(self) -> None:
+    def test_recorded_call_uses_past_tense_and_names_grant(self) -> None:
         """For a recorded call the explanation uses the past tense and names the grant."""
         gate = create_gate_manager(registry=compile_rules(NEWER).registry)
         view = view_of(gate.explain(ToolCall("c1", "deploy", {"env": "x"})))
@@ -320,13 +322,15 @@ class TestMoments:
             ("block a", "b", "now ▸ allowed", "then ▸ allowed"),
         ],
     )
-    def test_the_words_follow(self, rules: str, tool: str, now: str, then: str) -> None:
+    def test_past_explanation_differs_only_in_tense(
+        self, rules: str, tool: str, now: str, then: str
+    ) -> None:
         """An explanation of the past uses the past tense and is otherwise the same."""
         assert now in self.texts(rules, tool, "now")
         assert then in self.texts(rules, tool, "then")
 
     @pytest.mark.parametrize("tool", ["deploy", "rm", "push", "lint", "nothing"])
-    def test_nothing_of_then_is_said_as_now(self, tool: str) -> None:
+    def test_past_explanation_has_no_present_tense(self, tool: str) -> None:
         """An explanation of the past has no present tense, except in the rules' own reasons."""
         view = explained(RULES, tool)
         said = " ".join(line.text for line in explain_lines(view, "then"))
@@ -372,7 +376,7 @@ class TestConsole:
             ]
 
     @pytest.mark.slow
-    async def test_x_tells_why_a_rule_applies(self) -> None:
+    async def test_x_shows_why_a_rule_applies(self) -> None:
         """G-10: the dialog's `x` shows why a net applies and how many approvals it requires."""
         async with stage() as on:
             on.hub.explanation = explained(NEWER, "deploy")
@@ -401,7 +405,7 @@ class TestConsole:
             assert len(on.decisions()) == 1
 
     @pytest.mark.slow
-    async def test_a_blocked_call_is_explained_where_it_is_read(self) -> None:
+    async def test_panel_of_blocked_call_shows_the_way(self) -> None:
         """A blocked call's panel shows the way to it."""
         async with stage() as on:
             on.hub.explanation = explained(RULES, "deploy")
@@ -409,7 +413,7 @@ class TestConsole:
             await on.until("lint → test → deploy (approval)")
 
     @pytest.mark.slow
-    async def test_a_hub_that_cannot_explain_says_why(self) -> None:
+    async def test_failed_explanation_shows_the_reason(self) -> None:
         """If the hub cannot explain a call, the panel says why and keeps its other parts."""
         async with stage() as on:
             await open_blocked(on)
@@ -417,7 +421,7 @@ class TestConsole:
             assert "deploy requires a successful call to test first." in on.painted()
 
     @pytest.mark.slow
-    async def test_nothing_a_rule_says_is_markup(self) -> None:
+    async def test_rule_names_are_never_markup(self) -> None:
         """Brackets and control characters in names are shown as text."""
         async with stage() as on:
             on.hub.explanation = explained("block [red]x[/red]\x1b[7m", "[red]x[/red]\x1b[7m")

@@ -70,7 +70,7 @@ class TestRuns:
         assert diverges(f"{rules}block unclear", blocked) is None
         assert "expected ask" in message(f"{rules}allow unclear bash", ask)
 
-    def test_example(self, tmp_path: Path) -> None:
+    def test_example_runs_as_in_a_session(self, tmp_path: Path) -> None:
         """Calls, failures, requests and denials run as in a session of the real gate."""
         (tmp_path / "deploy.rules").write_text(DEPLOY)
         (tmp_path / "deploy_test.rules").write_text(EXAMPLE)
@@ -107,11 +107,11 @@ class TestRuns:
             ("map t.c /x\\d/ as a\nblock a", 'call t c "x1"\nexpect block\ncall t c "x"'),
         ],
     )
-    def test_agrees(self, rules: str, text: str) -> None:
+    def test_every_gate_behaviour_can_be_expected(self, rules: str, text: str) -> None:
         """Every behaviour of the gate can be expected in a scenario."""
         assert diverges(rules, text) is None
 
-    def test_nets_may_change_while_a_question_waits(self) -> None:
+    def test_net_switched_on_during_request_takes_effect(self) -> None:
         """G-58: a net that is switched on while a request is open takes effect, and can be tested."""
         rules = f"{ASK}\nblock a"
         start = "switch block-a off\ncall a\nexpect ask\n"
@@ -177,7 +177,7 @@ class TestTimeAndPeople:
             ),
         ],
     )
-    def test_go_as_they_would(self, rules: str, text: str) -> None:
+    def test_wait_advances_time_and_approvers_differ(self, rules: str, text: str) -> None:
         """Time passes only in `wait`, and each `approve` is by another operator."""
         assert diverges(rules, text) is None
 
@@ -192,7 +192,7 @@ class TestTimeAndPeople:
             (PROD, "call a env prod", "3: expected the call to run, got block"),
         ],
     )
-    def test_diverge_where_they_differ(self, rules: str, text: str, said: str) -> None:
+    def test_wrong_expectations_diverge(self, rules: str, text: str, said: str) -> None:
         """A scenario with wrong expectations about time or approvers diverges."""
         assert message(rules, text).startswith(said)
 
@@ -237,7 +237,7 @@ class TestDivergence:
             ),
         ],
     )
-    def test_is_found_where_it_begins(self, rules: str, text: str, expected: str) -> None:
+    def test_ends_scenario_at_first_failing_line(self, rules: str, text: str, expected: str) -> None:
         """A scenario ends at the first line that fails; a call without an expectation must run."""
         assert message(rules, text).startswith(expected)
 
@@ -303,7 +303,7 @@ class TestFiles:
         )
         assert command(tmp_path)[0] == 0
 
-    def test_that_are_wrong_do_not_hide_the_others(self, tmp_path: Path) -> None:
+    def test_faulty_files_do_not_hide_valid_ones(self, tmp_path: Path) -> None:
         """Faulty files are reported with exit code 2 and their place; valid files still run."""
         (tmp_path / "a.rules").write_text("block a")
         (tmp_path / "bad.rules").write_text("blok a")
@@ -319,7 +319,7 @@ class TestFiles:
         assert f"{tmp_path}/bad.rules:1:1: unknown keyword 'blok'" in err
         assert "3 errors in the files to be tested." in err
 
-    def test_must_be_there(self, tmp_path: Path) -> None:
+    def test_missing_path_is_an_error(self, tmp_path: Path) -> None:
         """A missing path or a folder without scenarios is an error."""
         for path, said in ((tmp_path / "none", "no such rules file"), (tmp_path, "holds no file named")):
             code, out, err = command(path)
@@ -340,7 +340,7 @@ class TestLibrary:
         assert (code, err) == (0, ""), out
 
     @pytest.mark.slow
-    def test_every_line_is_met(self) -> None:
+    def test_every_line_is_needed_by_a_scenario(self) -> None:
         """Every rule and map of the library is needed by one of its scenarios."""
         unnoticed = [line for path in LIBRARY.glob("*_test.rules") for line in _removable(path)]
         assert unnoticed == []
@@ -363,7 +363,7 @@ def _removable(path: Path) -> list[str]:
 class TestJunit:
     """JUnit XML besides the printed lines."""
 
-    def test_outcomes(self, tmp_path: Path) -> None:
+    def test_files_are_suites_and_scenarios_are_cases(self, tmp_path: Path) -> None:
         """Each file is a suite and each scenario a case with its place; a divergence has its details."""
         (tmp_path / "deploy.rules").write_text(DEPLOY)
         path = tmp_path / "deploy_test.rules"
@@ -383,7 +383,7 @@ class TestJunit:
         assert (failure.get("message") or "").startswith("expected allow, got block")
         assert "the nets at that moment:" in (failure.text or "")
 
-    def test_errors(self, tmp_path: Path) -> None:
+    def test_file_with_errors_is_a_case(self, tmp_path: Path) -> None:
         """A file with errors is a case with these errors."""
         path = tmp_path / "a_test.rules"
         path.write_text("use missing.rules\nscenario x")
@@ -394,7 +394,7 @@ class TestJunit:
         assert (suite.get("tests"), suite.get("errors")) == ("1", "1")
         assert suite.findall("testcase/error")
 
-    def test_cannot_be_written(self, tmp_path: Path) -> None:
+    def test_unwritable_target_is_named(self, tmp_path: Path) -> None:
         """A target that cannot be written is named, after the scenarios have run."""
         path = tmp_path / "a_test.rules"
         (tmp_path / "a.rules").write_text("block a")
@@ -408,7 +408,7 @@ class TestJunit:
 class TestHelp:
     """The grammar of scenarios in the help."""
 
-    def test_has_every_line(self) -> None:
+    def test_help_and_reference_have_every_statement(self) -> None:
         """The help and the reference's table have all statements of the grammar."""
         shown = " ".join(parser("test").commands["test"].format_help().split())
         page = (ROOT / "docs" / "reference" / "scenarios.md").read_text("utf-8")

@@ -39,7 +39,7 @@ def shared(tmp_path: Path, postgresql: PostgresLocation) -> dict[str, str]:
 @pytest.mark.slow
 class TestClocksOfMachines:
     @pytest.mark.timeout(180)
-    async def test_count_for_nothing(
+    async def test_limits_and_event_times_use_database_clock(
         self, tmp_path: Path, shared: dict[str, str], postgresql: PostgresLocation
     ) -> None:
         """A machine that is an hour fast keeps limits per time and dates events by the database."""
@@ -62,7 +62,9 @@ class TestClocksOfMachines:
         assert max(dated) <= time_of(postgresql)
 
     @pytest.mark.timeout(180)
-    async def test_no_grant_lasts_longer(self, tmp_path: Path, shared: dict[str, str]) -> None:
+    async def test_grant_from_fast_machine_ends_in_time(
+        self, tmp_path: Path, shared: dict[str, str]
+    ) -> None:
         """A grant of 6 s from a machine that is an hour fast ends in time at another server."""
         async with (
             serving(tmp_path, *LINE, **shared) as right,
@@ -90,7 +92,7 @@ class TestClocksOfMachines:
             await until(asks)
             await client.close()
 
-    async def test_prune_goes_by_the_database(
+    async def test_prune_uses_the_database_clock(
         self, tmp_path: Path, shared: dict[str, str], postgresql: PostgresLocation
     ) -> None:
         """`prune` takes the age of a session from the database clock, not from its machine's clock."""

@@ -11,7 +11,7 @@ from .test_approvals import shell
 
 
 class TestFreeze:
-    async def test_holds_and_lifts(self, tmp_path: Path) -> None:
+    async def test_freeze_is_reported_and_lifting_needs_reason(self, tmp_path: Path) -> None:
         """The operator and the reason are reported, even by `approvals list`; lifting needs a reason."""
         async with shell(tmp_path) as operator:
             done = await operator.command("freeze", "the deploys look wrong")

@@ -35,7 +35,7 @@ class Desk:
         return self.server.url
 
     @property
-    def kept(self) -> list[Path]:
+    def login_files(self) -> list[Path]:
         """The files that keep this user's logins."""
         return [*(self.directory / "config").glob("login-*.json")]
 
@@ -74,7 +74,7 @@ class TestLogin:
         assert f"Open {desk.provider.issuer}/activate in a browser" in done.stderr
         assert "the code WDJB-MJHT" in done.stderr
         assert f"Logged in at {desk.url} as maria, until" in done.stderr
-        [file] = desk.kept
+        [file] = desk.login_files
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         listed = await desk.run("approvals", "list", "--connect", desk.url)
         assert (listed.returncode, listed.stderr) == (0, "No request is open.\n")
@@ -100,13 +100,13 @@ class TestLogin:
         [entry] = [each for each in desk.server.tokens.tokens() if each.login is not None]
         done = await desk.run("login", "--connect", desk.url, "--logout")
         assert (done.returncode, done.stdout) == (0, f"Logged out at {desk.url}: maria\n")
-        assert desk.kept == []
+        assert desk.login_files == []
         assert not desk.server.tokens.in_force(entry.id)
         again = await desk.run("login", "--connect", desk.url, "--logout")
         assert again.stdout == f"Nobody is logged in at {desk.url}.\n"
 
     @pytest.mark.slow
-    async def test_a_token_counts_before_a_login(self, desk: Desk) -> None:
+    async def test_environment_token_overrides_login(self, desk: Desk) -> None:
         """A token in the environment takes precedence over a login."""
         desk.provider.person = person("maria", "staff")
         await desk.log_in()
@@ -114,10 +114,10 @@ class TestLogin:
         assert frozen.returncode == 0, frozen.stderr
 
     @pytest.mark.slow
-    async def test_a_login_that_is_over(self, desk: Desk) -> None:
+    async def test_ended_login_names_the_command(self, desk: Desk) -> None:
         """The error names the command that logs in again."""
         await desk.log_in()
-        [file] = desk.kept
+        [file] = desk.login_files
         old = (datetime.now(UTC) - timedelta(minutes=1)).isoformat()
         file.write_text(re.sub(r'"ends":"[^"]*"', f'"ends":"{old}"', file.read_text()))
         listed = await desk.run("approvals", "list", "--connect", desk.url)
@@ -131,24 +131,24 @@ class TestRefusals:
         ("answer", "said"),
         [("access_denied", "the login was denied there"), ("expired_token", "the code has expired")],
     )
-    async def test_nobody_agreed(self, desk: Desk, answer: str, said: str) -> None:
+    async def test_denied_or_expired_code(self, desk: Desk, answer: str, said: str) -> None:
         """A denied or expired code is an error, and no login is kept."""
         done = await desk.log_in(answer=answer)
         assert done.returncode == 1
         assert said in done.stderr
-        assert desk.kept == []
+        assert desk.login_files == []
 
     @pytest.mark.slow
-    async def test_no_role(self, desk: Desk) -> None:
+    async def test_login_without_role(self, desk: Desk) -> None:
         """A login without a role is refused with the reason, and no login is kept."""
         desk.provider.person = person("eve", "sales")
         done = await desk.log_in()
         assert done.returncode == 1
         assert "'eve' has no role here" in done.stderr
-        assert desk.kept == []
+        assert desk.login_files == []
 
     @pytest.mark.slow
-    async def test_a_provider_that_is_down(self, desk: Desk) -> None:
+    async def test_unreachable_provider_keeps_existing_login(self, desk: Desk) -> None:
         """A new login fails with an error; an existing login remains valid."""
         await desk.log_in()
         desk.provider.down = True
@@ -158,7 +158,7 @@ class TestRefusals:
         listed = await desk.run("approvals", "list", "--connect", desk.url)
         assert listed.returncode == 0, listed.stderr
 
-    async def test_a_server_that_cannot_prove_itself(self, desk: Desk) -> None:
+    async def test_unencrypted_server_is_refused(self, desk: Desk) -> None:
         """A login over unencrypted TCP is refused."""
         done = await desk.run("login", "--connect", "ws://127.0.0.1:9")
         assert done.returncode == 1
@@ -167,7 +167,9 @@ class TestRefusals:
 
 class TestRoles:
     @pytest.mark.slow
-    async def test_roles_are_read_again(self, desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_later_commands_use_the_current_role(
+        self, desk: Desk, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Later commands use the current role from the provider; without a role the login ends."""
         monkeypatch.setattr("interlock.app.hosting.operator_login.READ_AGAIN", 0.0)
         await desk.log_in()
@@ -181,7 +183,7 @@ class TestRoles:
         desk.provider.person = person("maria")
         listed = await desk.run("approvals", "list", "--connect", desk.url)
         assert "log in again" in listed.stderr
-        assert desk.kept == []
+        assert desk.login_files == []
         assert not [each for each in desk.server.tokens.tokens() if each.login is not None]
 
     @pytest.mark.slow
@@ -191,7 +193,7 @@ class TestRoles:
         text = desk.server.tokens.path.read_text()
         content = TokenContent.model_validate_json(text)
         assert [each.name for each in content.people or ()] == ["maria"]
-        [file] = desk.kept
+        [file] = desk.login_files
         token = file.read_text().partition('"token":"')[2].partition('"')[0]
         assert token.startswith("ilk_operator_")
         assert token not in text

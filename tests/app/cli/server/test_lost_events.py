@@ -48,7 +48,7 @@ async def lose_a_deploy(pair: Pair, server: Running) -> None:
     await client.close()
 
 
-async def refused(server: Running) -> str:
+async def refusal_of(server: Running) -> str:
     """Return the error with which a server refuses an agent that resumes the session."""
     client = server.agent()
     with pytest.raises(GatewayError) as failed:
@@ -57,7 +57,7 @@ async def refused(server: Running) -> str:
     return str(failed.value)
 
 
-async def diverged(console: ConsoleClient) -> bool:
+async def is_shown_as_diverged(console: ConsoleClient) -> bool:
     """Tell whether a console shows the session as diverged."""
     await console.sessions()
     return console.server_of("bot-1") == DIVERGED
@@ -72,7 +72,7 @@ async def run(directory: Path, *line: str, code: int = 0, **env: str) -> str:
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 class TestLostEvents:
-    async def test_stop_the_session_at_all_servers_until_an_operator_accepts_it(
+    async def test_stop_the_session_until_an_operator_accepts_the_loss(
         self, tmp_path: Path, shared: dict[str, str], pair: Pair
     ) -> None:
         """The session stays stopped after server restarts, and the record names the accepted loss."""
@@ -81,17 +81,17 @@ class TestLostEvents:
             async with two.console() as console:
                 await until(console.sessions)
                 await asyncio.to_thread(pair.fail_over)
-                await until(lambda: diverged(console))
+                await until(lambda: is_shown_as_diverged(console))
                 assert (await console.session("bot-1")).calls.keys() == {"t1"}
             for server in (one, two):
-                assert "Session 'bot-1' diverged: event" in await refused(server)
+                assert "Session 'bot-1' diverged: event" in await refusal_of(server)
             one.process.send_signal(signal.SIGKILL)
             await one.process.wait()
             async with serving(tmp_path, *LINE, **shared) as three:
                 async with three.console() as console:
-                    await until(lambda: diverged(console))
+                    await until(lambda: is_shown_as_diverged(console))
                 await until(lambda: has_ended(pair, 2))
-                assert "interlock approvals accept-loss bot-1" in await refused(three)
+                assert "interlock approvals accept-loss bot-1" in await refusal_of(three)
                 assert "Session bot-1 diverged" in await run(tmp_path, "servers", **shared)
                 said = await run(tmp_path, "history", "verify", "bot-1", code=1, **shared)
                 assert "✗ bot-1  diverged: event" in said
@@ -107,7 +107,7 @@ class TestLostEvents:
                 assert (await gate.call("test", {}, call_id="t2")).outcome == "allow"
                 async with two.console() as console:
                     lines = [headline(each) for each in await console.recorded("bot-1")]
-                    await until(lambda: at_home(console))
+                    await until(lambda: is_live_at_own_server(console))
                 [accepted] = [each for each in lines if each.startswith("loss.accepted")]
                 assert "acknowledged and lost by the database: prod has the deploy" in accepted
                 assert not any("d1" in each for each in lines)
@@ -117,20 +117,20 @@ class TestLostEvents:
                 assert code == 0
                 assert said.count("Session 'bot-1' diverged") == 1
 
-    async def test_of_a_server_that_dies_before_it_can_notice(
+    async def test_are_detected_by_a_server_that_only_followed(
         self, tmp_path: Path, shared: dict[str, str], pair: Pair
     ) -> None:
         """Another server, which only followed the session, detects the loss."""
         async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
             await lose_a_deploy(pair, one)
             async with two.console() as console:
-                await until(lambda: saw_the_deploy(console))
+                await until(lambda: has_deploy_call(console))
                 one.process.send_signal(signal.SIGSTOP)
                 await asyncio.to_thread(pair.fail_over)
                 one.process.send_signal(signal.SIGKILL)
-                await until(lambda: diverged(console))
+                await until(lambda: is_shown_as_diverged(console))
             await until(lambda: has_ended(pair, 1))
-            assert "Session 'bot-1' diverged: event" in await refused(two)
+            assert "Session 'bot-1' diverged: event" in await refusal_of(two)
             rest = rows(pair.other, "SELECT status FROM session WHERE id = 'bot-1'")
             assert rest == [("diverged",)]
 
@@ -141,14 +141,14 @@ class TestLostEvents:
         async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
             client = one.agent()
             other = await client.open("bot", session="bot-2")
-            assert (await hooked(tmp_path, one, "h1")).code == 0
+            assert (await run_hook(tmp_path, one, "h1")).code == 0
             await until(lambda: asyncio.to_thread(pair.caught_up))
             await asyncio.to_thread(pair.cut_off)
-            assert (await hooked(tmp_path, one, "h2")).code == 0
+            assert (await run_hook(tmp_path, one, "h2")).code == 0
             await asyncio.to_thread(pair.fail_over)
             for server in (one, two):
                 for number in range(60):
-                    found = await hooked(tmp_path, server, f"{server.where} {number}")
+                    found = await run_hook(tmp_path, server, f"{server.where} {number}")
                     assert found.code == 2, found
                     if "diverged: event" in found.err:
                         break
@@ -158,7 +158,7 @@ class TestLostEvents:
             await client.close()
 
 
-async def hooked(directory: Path, server: Running, call: str) -> Ran:
+async def run_hook(directory: Path, server: Running, call: str) -> Ran:
     """Run a coding agent's hook for a call at a server."""
     secret = read_secret(server.config / "agent.token")
     url = f"ws://{server.where}"
@@ -172,11 +172,11 @@ async def has_ended(pair: Pair, living: int) -> bool:
     return (await asyncio.to_thread(rows, pair.other, statement)) == [(living,)]
 
 
-async def saw_the_deploy(console: ConsoleClient) -> bool:
+async def has_deploy_call(console: ConsoleClient) -> bool:
     return any("d1" in each.calls for each in await console.sessions())
 
 
-async def at_home(console: ConsoleClient) -> bool:
+async def is_live_at_own_server(console: ConsoleClient) -> bool:
     """Tell whether the session is live at the console's own server, in the state of its record."""
     found = {each.id: each for each in await console.sessions()}
     return "bot-1" in found and "t2" in found["bot-1"].calls and console.server_of("bot-1") is None

@@ -85,14 +85,14 @@ def script(tmp_path: Path, text: str) -> tuple[str, ...]:
     return sys.executable, str(path)
 
 
-def gone(pid: int) -> bool:
+def has_process_ended(pid: int) -> bool:
     """Tell whether a process has ended or is a zombie."""
     state = Path(f"/proc/{pid}/stat")
     return not state.exists() or state.read_text().split()[2] == "Z"
 
 
 class TestPayload:
-    def test_fields(self) -> None:
+    def test_payload_has_exactly_these_fields(self) -> None:
         """The payload has exactly these fields, without the call's input."""
         request = deploy_request(risk="high", expires=NOW + timedelta(minutes=14))
         told = json.loads(as_bytes(payload_of(request, NOW, include_input=False)))
@@ -119,7 +119,7 @@ class TestPayload:
         assert datetime.fromisoformat(told["since"]) == request.since
         assert datetime.fromisoformat(told["expires"]) == request.expires
 
-    def test_of_a_group(self) -> None:
+    def test_payload_names_the_called_group(self) -> None:
         """The payload names the approvers' group, and after an escalation the group that is called."""
         terms = Approvers("security", escalation=Escalation("oncall", 600))
         request = deploy_request(approvers=terms)
@@ -133,14 +133,14 @@ class TestPayload:
     @pytest.mark.parametrize(
         ("minutes", "waited"), [(0.4, "less than a minute"), (14.9, "15 min"), (90, "1 h 30 min")]
     )
-    def test_how_long_it_waits(self, minutes: float, waited: str) -> None:
+    def test_summary_has_waiting_time(self, minutes: float, waited: str) -> None:
         """The summary gives the waiting time in whole minutes, with hours if there are any."""
         request = deploy_request()
         now = request.since + timedelta(minutes=minutes)
         summary = payload_of(request, now, include_input=False).summary
         assert f"has waited for {waited} for approval" in summary
 
-    def test_input_when_wanted(self) -> None:
+    def test_include_input_adds_the_input(self) -> None:
         """With `include_input` the payload has the input, as the hub shows it."""
         told = json.loads(as_bytes(payload_of(deploy_request(), NOW, include_input=True)))
         assert told["input"] == {"command": "./deploy --env prod --commit 9f31c02"}
@@ -171,13 +171,13 @@ class TestPayload:
         assert "@" not in payload.summary
 
     @pytest.mark.parametrize("name", ["deploy", "release-bot", "git push", "require-test-before-deploy"])
-    def test_names_stay(self, name: str) -> None:
+    def test_ordinary_name_is_unchanged(self, name: str) -> None:
         """An ordinary name is unchanged."""
         assert without_links(name) == name
 
 
 class TestCommand:
-    async def test_reads_json(self, tmp_path: Path) -> None:
+    async def test_command_gets_one_json_object(self, tmp_path: Path) -> None:
         """The command gets one JSON object on standard input, and its arguments unchanged."""
         out = tmp_path / "out"
         command = script(
@@ -191,7 +191,7 @@ class TestCommand:
         assert words == ["$(id); a b"]
         assert told["approval_id"] == "ap1"
 
-    async def test_that_fails(self, tmp_path: Path) -> None:
+    async def test_failing_command(self, tmp_path: Path) -> None:
         """An exit code other than 0 is a failure, reported with the last line of output."""
         command = script(
             tmp_path, "import sys\nprint('first')\nprint('no such\\x1b[2J room')\nsys.exit(3)"
@@ -199,13 +199,13 @@ class TestCommand:
         with pytest.raises(SendError, match=r"ended with 3: no such\\x1b\[2J room"):
             await run_command(command, b"{}")
 
-    async def test_that_is_none(self) -> None:
+    async def test_missing_program_is_named(self) -> None:
         """The error names a program that does not exist."""
         with pytest.raises(SendError, match="'no-such-program-here' cannot be run: No such file"):
             await run_command(["no-such-program-here"], b"{}")
 
     @pytest.mark.slow
-    async def test_that_hangs(self, tmp_path: Path) -> None:
+    async def test_hanging_command_is_ended_with_children(self, tmp_path: Path) -> None:
         """After its time limit the command is ended together with its child processes."""
         mark = tmp_path / "pid"
         command = script(
@@ -219,12 +219,12 @@ class TestCommand:
             await sending
         pid = int(mark.read_text())
         for _ in range(500):
-            if gone(pid):
+            if has_process_ended(pid):
                 return
             await asyncio.sleep(0.01)
         raise AssertionError("its child goes on")
 
-    async def test_that_reads_nothing_and_says_much(self, tmp_path: Path) -> None:
+    async def test_unread_input_and_output_flood_do_not_block(self, tmp_path: Path) -> None:
         """Neither a large unread input nor a flood of output blocks the notification."""
         command = script(tmp_path, "print('x' * 5_000_000)")
         said = await run_command(command, b"y" * 5_000_000)
@@ -255,21 +255,21 @@ class TestPost:
                     await post(server.url, b"{}")
         assert other.heard == []
 
-    async def test_waits_for_nobody(self) -> None:
+    async def test_silent_server_is_a_failure(self) -> None:
         """A server that never answers is a failure, and the error omits the secret in its address."""
         async with served(b"") as server:
             with pytest.raises(SendError, match="did not answer within") as caught:
                 await post(server.url, b"{}", timeout=0.2)
         assert "s3cr3t" not in str(caught.value)
 
-    async def test_nobody_there(self) -> None:
+    async def test_refused_connection_names_the_host(self) -> None:
         """The error about a refused connection names the host."""
         async with served() as server:
             url = server.url
         with pytest.raises(SendError, match=r"http://127\.0\.0\.1:\d+ cannot be reached"):
             await post(url, b"{}")
 
-    def test_shown_address(self) -> None:
+    def test_only_scheme_and_host_are_shown(self) -> None:
         """Only the scheme and the host of an address are shown."""
         assert host_of("https://user:pw@chat.example:8443/T0/B0?x=1") == "https://chat.example:8443"
 
@@ -325,7 +325,7 @@ async def running(
 
 
 class TestWhen:
-    async def test_once_it_is_old_enough(self) -> None:
+    async def test_notified_once_after_configured_time(self) -> None:
         """A request is notified once, after the configured time since it was made."""
         async with served() as server:
             settings = NotifySettings.model_validate({"url": server.url, "after": "2m"})
@@ -339,7 +339,7 @@ class TestWhen:
                 assert len(on.waiting.sleeps) == 1
             assert on.problems == []
 
-    async def test_again_when_it_is_escalated(self) -> None:
+    async def test_escalation_is_notified_at_once(self) -> None:
         """An escalation is notified at once, as the group that is called now was not notified before."""
         async with served() as server, running(NotifySettings(url=server.url)) as on:
             on.hub.request(deploy_request(approvers=Approvers("a", escalation=Escalation("oncall", 60))))
@@ -354,7 +354,7 @@ class TestWhen:
             await on.waiting.until(lambda: len(server.heard) == 1)
             assert json.loads(server.heard[0][2])["data"]["group"] == "oncall"
 
-    async def test_not_while_an_approval_is_held(self) -> None:
+    async def test_fused_approval_stops_notification(self) -> None:
         """A fused approval stops the notification; taking the approval back starts it again."""
         async with served() as server, running(NotifySettings(url=server.url)) as on:
             on.hub.request(deploy_request())
@@ -368,7 +368,7 @@ class TestWhen:
             await on.waiting.until(lambda: len(server.heard) == 1)
 
     @pytest.mark.parametrize("how", ["decided", "withdrawn"])
-    async def test_not_when_it_is_over(self, how: str) -> None:
+    async def test_decided_request_is_not_notified(self, how: str) -> None:
         """A request that is decided or withdrawn in time is not notified."""
         async with served() as server, running(NotifySettings(url=server.url)) as on:
             on.hub.request(deploy_request())
@@ -380,7 +380,7 @@ class TestWhen:
             await on.waiting.until(on.waiting.sleeps[0][1].cancelled)
             assert server.heard == []
 
-    async def test_again_where_it_failed(self) -> None:
+    async def test_failure_is_retried_and_reported_once(self) -> None:
         """A failure is followed by up to three attempts after longer pauses, and is reported once."""
         async with (
             served(FAILS, FAILS, FAILS, OK) as server,
@@ -398,7 +398,7 @@ class TestWhen:
             assert "interlock notify --test" in problem
 
     @pytest.mark.slow
-    async def test_gives_up(self) -> None:
+    async def test_retries_stop_after_the_third(self) -> None:
         """The attempts stop after the third repetition, and later failures are not reported again."""
         async with served(FAILS) as server, running(NotifySettings(url=server.url)) as on:
             on.hub.request(deploy_request())
@@ -413,7 +413,7 @@ class TestWhen:
             assert on.waiting.sleeps[4][0] == 120.0
             assert len(on.problems) == 1
 
-    async def test_no_further_attempt_once_it_is_over(self) -> None:
+    async def test_decided_request_is_not_retried(self) -> None:
         """A request that is decided between two attempts is not sent again."""
         async with served(FAILS) as server, running(NotifySettings(url=server.url)) as on:
             on.hub.request(deploy_request())
@@ -424,7 +424,7 @@ class TestWhen:
             await on.waiting.until(on.waiting.sleeps[1][1].cancelled)
             assert len(server.heard) == 1
 
-    async def test_holds_up_nobody(self) -> None:
+    async def test_hanging_notification_does_not_delay_decision(self) -> None:
         """A request can be decided while its notification hangs."""
         async with served(b"") as server, running(NotifySettings(url=server.url)) as on:
             on.hub.request(deploy_request())
@@ -435,7 +435,7 @@ class TestWhen:
             assert outcome.ok
             await on.waiting.until(lambda: not on.hub.states["release-bot-1f3a"].approvals)
 
-    async def test_nothing_set_up(self) -> None:
+    async def test_no_subscription_without_settings(self) -> None:
         """Without settings the hub has no subscription."""
         hub = FakeHub(now=NOW)
         async with notifications_of(hub, None, print):
@@ -443,7 +443,7 @@ class TestWhen:
 
 
 @pytest.mark.slow
-async def test_beside_a_real_agent(tmp_path: Path) -> None:
+async def test_real_request_is_notified_once_without_input(tmp_path: Path) -> None:
     """With a real hub, agent and command, a request is notified once and without its input."""
     out = tmp_path / "out"
     command = script(tmp_path, f"import sys\nopen({str(out)!r}, 'a').write(sys.stdin.read() + '\\n')")
@@ -455,7 +455,7 @@ async def test_beside_a_real_agent(tmp_path: Path) -> None:
         ):
             session = await open_demo(hub, by="maria")
             await hub.send(session, TASK, by="maria")
-            await Waiting().until(lambda: told(out) == 1)
+            await Waiting().until(lambda: number_of_notifications(out) == 1)
             [request] = await hub.approvals()
             assert (await hub.decide(request.id, approved=True, by="maria")).ok
             await hub.wait(session)
@@ -467,7 +467,7 @@ async def test_beside_a_real_agent(tmp_path: Path) -> None:
     assert "./deploy" not in line
 
 
-def told(out: Path) -> int:
+def number_of_notifications(out: Path) -> int:
     return out.read_text().count("\n") if out.exists() else 0
 
 
@@ -476,7 +476,7 @@ class TestSettings:
         (tmp_path / "interlock.toml").write_text(text)
         return notify_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
 
-    def test_read(self, tmp_path: Path) -> None:
+    def test_settings_give_target_time_and_input(self, tmp_path: Path) -> None:
         """The settings give a command or a URL, the waiting time, and whether to include the input."""
         assert self.read(tmp_path, "") is None
         found = self.read(tmp_path, '[notify]\nafter = "90s"\ncommand = ["tell", "me"]')
@@ -514,12 +514,12 @@ class TestCommandLine:
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path / "config"))
 
-    def test_nothing_set_up(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_missing_table_is_explained(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Without a `[notify]` table the command says how to add one."""
         assert main(["notify", "--test"]) == 2
         assert "Put a table [notify] into interlock.toml" in capsys.readouterr().err
 
-    def test_tries_it(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_test_option_sends_a_sample(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """A sample marked as a test is sent, and its result is printed."""
         command = script(tmp_path, "import json, sys\nprint('got', json.load(sys.stdin)['test'])")
         (tmp_path / "config").mkdir()
@@ -530,7 +530,7 @@ class TestCommandLine:
         assert '"test": true' in out
         assert "It worked: got True" in out
 
-    def test_says_that_it_failed(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_failure_has_exit_code_1(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """If the notification fails, the exit code is 1."""
         command = script(tmp_path, "raise SystemExit(9)")
         (tmp_path / "config").mkdir()
@@ -538,7 +538,7 @@ class TestCommandLine:
         assert main(["notify", "--test"]) == 1
         assert "it failed: " in capsys.readouterr().err
 
-    def test_command_is_the_users_to_choose(
+    def test_command_in_directory_settings_is_refused(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """A command in the working directory's settings is refused with the places that allow it."""
@@ -546,7 +546,9 @@ class TestCommandLine:
         assert main(["notify", "--test"]) == 2
         assert "command: is allowed in" in capsys.readouterr().err
 
-    def test_only_shows(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_settings_are_shown_without_test_option(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """Without `--test` the command only shows the settings, and only scheme and host of a URL."""
         (tmp_path / "config").mkdir()
         (tmp_path / "config/interlock.toml").write_text('[notify]\nurl = "https://chat.example/s3cr3t"')
@@ -555,6 +557,6 @@ class TestCommandLine:
         assert "POST to https://chat.example\n" in out
         assert "s3cr3t" not in out
 
-    def test_the_sample_is_a_request(self) -> None:
+    def test_sample_has_type_of_a_real_request(self) -> None:
         """The sample has the type of a real request."""
         assert isinstance(sample_request(NOW), ApprovalState)

@@ -31,7 +31,7 @@ def request(number: int) -> ApprovalState:
 
 
 @asynccontextmanager
-async def flooded(
+async def notifier_at_its_limit(
     server: Server, settings: NotifySettings, number: int
 ) -> AsyncIterator[tuple[Desk, Clock]]:
     """Run a notifier with `number` requests, two of which have used up the limit of the minute."""
@@ -55,11 +55,11 @@ async def pass_a_minute(on: Desk, clock: Clock, number: int) -> None:
 
 class TestLimit:
     @pytest.mark.slow
-    async def test_several_in_one(self) -> None:
+    async def test_further_requests_share_one_message(self) -> None:
         """With a limit of two per minute, two messages are followed by one about the other three."""
         async with served(OK) as server:
             settings = NotifySettings(to=(ntfy(server),), most=2, link="https://desk.example")
-            async with flooded(server, settings, 5) as (on, clock):
+            async with notifier_at_its_limit(server, settings, 5) as (on, clock):
                 assert 0 < on.waiting.sleeps[5][0] <= 60
                 await pass_a_minute(on, clock, 5)
                 await on.waiting.until(lambda: len(server.heard) == 3)
@@ -68,11 +68,11 @@ class TestLimit:
                 assert said["message"].splitlines()[-1] == "https://desk.example/m/"
                 assert all(f"bot{each}" in said["message"] for each in (3, 4, 5))
 
-    async def test_as_json(self) -> None:
+    async def test_url_gets_a_waiting_event(self) -> None:
         """A configured URL gets an `approvals.waiting` event with the number and the ids."""
         async with served() as server:
             settings = NotifySettings(url=server.url, most=2)
-            async with flooded(server, settings, 5) as (on, clock):
+            async with notifier_at_its_limit(server, settings, 5) as (on, clock):
                 await pass_a_minute(on, clock, 5)
                 await on.waiting.until(lambda: len(server.heard) == 3)
                 said = json.loads(server.heard[2][2])["data"]
@@ -81,11 +81,11 @@ class TestLimit:
                 assert "link" not in said
 
     @pytest.mark.slow
-    async def test_only_of_what_still_waits(self) -> None:
+    async def test_decided_requests_are_omitted(self) -> None:
         """Requests that are decided in time are omitted; a single remaining one gets a normal message."""
         async with served() as server:
             settings = NotifySettings(url=server.url, most=2)
-            async with flooded(server, settings, 4) as (on, clock):
+            async with notifier_at_its_limit(server, settings, 4) as (on, clock):
                 on.hub.decided_elsewhere("ap3", approved=True, by="jo")
                 await pass_a_minute(on, clock, 4)
                 await on.waiting.until(lambda: len(server.heard) == 3)
@@ -93,11 +93,11 @@ class TestLimit:
                 assert (said["event"], said["approval_id"]) == ("approval.waiting", "ap4")
 
     @pytest.mark.slow
-    async def test_a_name_is_not_lost(self) -> None:
+    async def test_mentioned_operator_is_named(self) -> None:
         """The message about several requests names an operator who was asked to look at one of them."""
         async with served(OK) as server:
             settings = NotifySettings(to=(ntfy(server),), most=2)
-            async with flooded(server, settings, 4) as (on, clock):
+            async with notifier_at_its_limit(server, settings, 4) as (on, clock):
                 on.hub.publish(
                     "release-bot-1f3a",
                     ApprovalCommented(
@@ -110,11 +110,11 @@ class TestLimit:
                 await on.waiting.until(lambda: len(server.heard) == 3)
                 assert "ben: maria asks you to look" in json.loads(server.heard[2][2])["message"]
 
-    async def test_outcomes_too(self) -> None:
+    async def test_outcomes_share_the_message(self) -> None:
         """The outcomes of notified requests share the same message."""
         async with served(OK) as server:
             settings = NotifySettings(to=(ntfy(server),), most=2)
-            async with flooded(server, settings, 3) as (on, clock):
+            async with notifier_at_its_limit(server, settings, 3) as (on, clock):
                 for each in (1, 2):
                     on.hub.decided_elsewhere(f"ap{each}", approved=True, by="jo")
                 [channel] = on.notifier._channels.values()
@@ -125,7 +125,7 @@ class TestLimit:
                 assert said["title"] == "1 request waits for approval; 2 requests need nobody any more"
                 assert "deploy of bot1: approved by jo" in said["message"]
 
-    async def test_each_way_has_its_own(self) -> None:
+    async def test_each_service_has_its_own_limit(self) -> None:
         """A service that has reached its limit does not delay another one."""
         first, second = Channel(1), Channel(1)
         assert first.take(NOW)
@@ -133,11 +133,11 @@ class TestLimit:
         assert second.take(NOW + timedelta(seconds=59))
         assert first.take(NOW + timedelta(seconds=60))
 
-    async def test_one_that_fails(self) -> None:
+    async def test_failed_message_is_repeated(self) -> None:
         """A failed message about several requests is repeated three times, like any other message."""
         async with served(OK, OK, FAILS) as server:
             settings = NotifySettings(to=(ntfy(server),), most=2)
-            async with flooded(server, settings, 4) as (on, clock):
+            async with notifier_at_its_limit(server, settings, 4) as (on, clock):
                 number = 5
                 clock.advance(60)
                 for tried in range(3, 7):
@@ -150,7 +150,7 @@ class TestLimit:
 
 
 class TestMessage:
-    def test_counts_what_it_does_not_name(self) -> None:
+    def test_ten_requests_are_named_and_others_counted(self) -> None:
         """The message names ten requests and counts the others."""
         told = [(f"ap{n}", f"deploy of bot{n} has waited") for n in range(25)]
         message = several_message(several_waiting(told, None), ())
@@ -159,7 +159,7 @@ class TestMessage:
         assert len(lines) == MOST_LINES + 1
         assert lines[-1] == "and 15 more"
 
-    def test_no_markup(self) -> None:
+    def test_agent_names_have_no_markup(self) -> None:
         """Agents' names have no markup in the message about several requests."""
         told = [("a", "<!channel> of @here"), ("b", "[x](http://evil)")]
         message = several_message(several_waiting(told, None), [Message("done", "")])
@@ -167,7 +167,7 @@ class TestMessage:
 
 
 class TestAskedAnew:
-    async def test_keeps_its_time(self) -> None:
+    async def test_waiting_time_counts_from_first_request(self) -> None:
         """The waiting time of a repeated request counts from its first request."""
         async with served() as server:
             settings = NotifySettings.model_validate({"url": server.url, "after": "2m"})

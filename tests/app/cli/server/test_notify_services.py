@@ -55,7 +55,7 @@ def bodies(server: Server) -> list[dict[str, str]]:
 
 
 class TestMessage:
-    def test_what_it_says(self) -> None:
+    def test_message_has_summary_rule_digest_and_link(self) -> None:
         """The message has the summary, rule, place, start of the digest and link, but not the input."""
         request = deploy_request(risk="high", digest="0123456789abcdef")
         told = payload_of(request, NOW, include_input=False, link="https://desk.example")
@@ -66,7 +66,7 @@ class TestMessage:
         assert digest == "digest: 0123456789ab"
         assert link == "https://desk.example/m/a/ap1"
 
-    def test_input_when_wanted(self) -> None:
+    def test_include_input_adds_beginning_of_input(self) -> None:
         """With `include_input` the message has the beginning of the input."""
         request = deploy_request(input={"text": "x" * 5000})
         [line] = [
@@ -78,7 +78,7 @@ class TestMessage:
         assert line.endswith("…")
 
     @pytest.mark.parametrize("name", ["<!channel>", "@here", "<@U123>", "*x* ~y~ `z`", "[x](y)", "#ops"])
-    def test_no_markup(self, name: str) -> None:
+    def test_agent_name_cannot_apply_markup(self, name: str) -> None:
         """An agent's name cannot mention users or apply markup."""
         request = deploy_request(agent=name, tool=name, called=name, input={"a": name})
         message = waiting_message(payload_of(request, NOW, include_input=True))
@@ -95,13 +95,13 @@ class TestMessage:
             ("10:30:45", "10:30:45"),
         ],
     )
-    def test_no_style_and_no_link(self, given: str, shown: str) -> None:
+    def test_style_and_links_have_no_effect(self, given: str, shown: str) -> None:
         """Underscores, emoji codes, encoded words and URL schemes lose their effect."""
         assert without_markup(given) == shown
 
 
 class TestSend:
-    async def test_each_has_its_own_reason(self) -> None:
+    async def test_each_service_has_its_own_error(self) -> None:
         """If two services fail at the same time, each error has the reason of its own service."""
         async with served(FAILS) as first, served(FAILS) as second:
             other = f"json://user:word@127.0.0.1:{second.port}/s3cr3t"
@@ -113,7 +113,7 @@ class TestSend:
         assert "JSON" not in str(said[0])
         assert "JSON" in str(said[1])
 
-    def test_shown_reason(self) -> None:
+    def test_reason_omits_the_address(self) -> None:
         """The reason contains no part of the address, even if one part is a prefix of another."""
         address = "slack://abcdef/abcdefghi"
         assert "ghi" not in _reason("no such abcdefghi, nor abcdef", address)
@@ -149,7 +149,7 @@ class TestSend:
         assert "Subject: deploy waits" in mail
         assert "rule: x" in mail
 
-    async def test_refused(self) -> None:
+    async def test_error_has_answer_but_no_secret(self) -> None:
         """The error has the service's answer, but no secret of its address."""
         async with served(FAILS) as server:
             with pytest.raises(SendError, match=r"ntfy did not take the message: .*500") as caught:
@@ -157,20 +157,20 @@ class TestSend:
         assert "s3cr3t" not in str(caught.value)
 
     @pytest.mark.slow
-    async def test_no_answer(self) -> None:
+    async def test_silent_service_is_a_failure(self) -> None:
         """A service that never answers is a failure after the timeout."""
         async with served(b"") as server:
             with pytest.raises(SendError, match="ntfy did not"):
                 await tell_service(ntfy(server), Message("a", "b"), timeout=0.5)
 
-    async def test_a_request(self) -> None:
+    async def test_configured_service_gets_message_with_link(self) -> None:
         """A configured service gets a message about a request, with the link to its page."""
         async with served(OK) as server:
             settings = NotifySettings(to=(ntfy(server),), link="https://desk.example")
             assert await send_notification(settings, deploy_request(), NOW, ntfy(server)) == "ntfy"
         assert "https://desk.example/m/a/ap1" in bodies(server)[0]["message"]
 
-    def test_shown_address(self) -> None:
+    def test_only_service_name_is_shown(self) -> None:
         """Only the service's name is shown of an address."""
         assert service_name("slack://secret/words") == "slack"
 
@@ -200,7 +200,7 @@ async def mail_server() -> AsyncIterator[tuple[int, list[str]]]:
 
 
 class TestWhen:
-    async def test_told_of_the_decision(self) -> None:
+    async def test_notified_service_gets_the_decision(self) -> None:
         """A service that was notified of a request is notified of its decision."""
         async with served(OK) as server, running(NotifySettings(to=(ntfy(server),))) as on:
             on.hub.request(deploy_request())
@@ -213,7 +213,7 @@ class TestWhen:
             assert "approved by jo" in said.get("title", "") + said["message"]
             assert on.problems == []
 
-    async def test_nothing_of_a_decision_in_time(self) -> None:
+    async def test_other_service_does_not_get_the_decision(self) -> None:
         """A service that was not notified of a request is not notified of its decision."""
         async with served(OK) as server, running(NotifySettings(to=(ntfy(server),))) as on:
             on.hub.request(deploy_request())
@@ -226,7 +226,7 @@ class TestWhen:
             await on.waiting.until(lambda: len(server.heard) == 1)
             assert "denied" not in bodies(server)[0]["message"]
 
-    async def test_others_later(self) -> None:
+    async def test_later_services_wait_longer(self) -> None:
         """Services in `later` are notified after their longer time."""
         async with served(OK) as first, served(OK) as second:
             settings = NotifySettings(to=(ntfy(first),), later={timedelta(minutes=10): (ntfy(second),)})
@@ -241,7 +241,7 @@ class TestWhen:
                 await on.waiting.until(lambda: len(first.heard) == len(second.heard) == 2)
                 assert "withdrawn" in json.dumps(bodies(second)[1])
 
-    async def test_others_keep_their_time(self) -> None:
+    async def test_escalation_does_not_advance_later_services(self) -> None:
         """An escalation notifies the first services at once; those in `later` keep their time."""
         settings = NotifySettings(to=("ntfy://127.0.0.1:1/a",), later={timedelta(minutes=10): ()})
         async with running(settings) as on:
@@ -255,7 +255,7 @@ class TestWhen:
             assert (by_time[120.0].cancelled(), by_time[600.0].done()) == (True, False)
 
     @pytest.mark.slow
-    async def test_the_decision_comes_last(self) -> None:
+    async def test_decision_follows_the_request_message(self) -> None:
         """A decision is sent only after a service has answered the message about the request."""
         happened: list[str] = []
         answers = asyncio.Event()
@@ -289,7 +289,7 @@ class TestWhen:
             assert happened == ["waits", "answered", "decision", "answered"]
         listening.close()
 
-    async def test_one_that_fails(self) -> None:
+    async def test_only_failed_service_is_retried(self) -> None:
         """Only the failed service is tried again; the other is notified once."""
         async with served(FAILS, OK) as failing, served(OK) as good:
             settings = NotifySettings(to=(ntfy(failing), ntfy(good)))
@@ -303,7 +303,7 @@ class TestWhen:
                 assert len(good.heard) == 1
                 assert len(on.problems) == 1
 
-    async def test_escalated(self) -> None:
+    async def test_escalation_is_notified_at_once(self) -> None:
         """An escalation is notified at once."""
         async with served(OK) as server, running(NotifySettings(to=(ntfy(server),))) as on:
             on.hub.request(deploy_request(approvers=Approvers("a", escalation=Escalation("oncall", 60))))
@@ -323,13 +323,13 @@ class TestSettings:
         return notify_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
 
     @pytest.mark.parametrize("address", FORMS)
-    def test_forms(self, tmp_path: Path, address: str) -> None:
+    def test_documented_addresses_are_accepted(self, tmp_path: Path, address: str) -> None:
         """Addresses in the documented forms are accepted."""
         found = self.read(tmp_path, f'[notify]\nto = "{address}"')
         assert found is not None
         assert found.to == (address,)
 
-    def test_later(self, tmp_path: Path) -> None:
+    def test_later_maps_times_to_services(self, tmp_path: Path) -> None:
         """`later` maps waiting times to services, and `to` is optional."""
         found = self.read(tmp_path, '[notify]\nlater = { "10m" = ["ntfys://a"], "1h" = "ntfys://b" }')
         assert found is not None
@@ -347,13 +347,13 @@ class TestSettings:
             ('to = "ntfys://a"\nlink = "desk"', "begins with https://"),
         ],
     )
-    def test_wrong(self, tmp_path: Path, text: str, message: str) -> None:
+    def test_error_names_file_and_shows_no_secret(self, tmp_path: Path, text: str, message: str) -> None:
         """The error about an unreadable setting names its file and shows no secret."""
         with pytest.raises(SettingsError, match=message.replace("(", r"\(")) as caught:
             self.read(tmp_path, f"[notify]\n{text}")
         assert "interlock.toml" in str(caught.value)
 
-    async def test_tried(
+    async def test_test_option_reports_each_service(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """`notify --test` sends to each service and reports each result."""

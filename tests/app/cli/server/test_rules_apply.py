@@ -41,7 +41,7 @@ async def outcome(here: Beside, session: str, tool: str) -> str:
 
 class TestApply:
     @pytest.mark.slow
-    async def test_to_sessions_that_begin(self, tmp_path: Path) -> None:
+    async def test_new_sessions_get_new_rules(self, tmp_path: Path) -> None:
         """Live sessions keep their rules; the next one gets the new rules and records the reason."""
         async with beside(tmp_path, "block rm\n") as here:
             async with here.server.agent() as client:
@@ -72,7 +72,7 @@ class TestApply:
         assert after.applied.others == ()
 
     @pytest.mark.slow
-    async def test_to_live_sessions(self, tmp_path: Path) -> None:
+    async def test_live_session_keeps_used_limit(self, tmp_path: Path) -> None:
         """A live session gets the new rules, and its used limit stays used."""
         async with (
             beside(tmp_path, "limit push to 2 per session\nblock rm\n") as here,
@@ -104,7 +104,7 @@ class TestApply:
         )
 
     @pytest.mark.slow
-    async def test_agreement_is_to_the_same(self, tmp_path: Path) -> None:
+    async def test_agreement_covers_only_the_same_scope(self, tmp_path: Path) -> None:
         """Agreeing to rules for new sessions does not confirm a proposal that includes live sessions."""
         async with beside(tmp_path, GUARDED) as here:
             (tmp_path / "lax.rules").write_text("block rm\n")
@@ -123,7 +123,7 @@ class TestApply:
             assert "0 live sessions are under them" in (await rules(here, *agreed, secret=eve)).stdout
 
     @pytest.mark.slow
-    async def test_takes_two_operators(self, tmp_path: Path) -> None:
+    async def test_second_operator_must_agree(self, tmp_path: Path) -> None:
         """A second operator sees the proposal and agrees to it; the first cannot apply it alone."""
         async with beside(tmp_path, GUARDED) as here:
             (tmp_path / "lax.rules").write_text("block rm\n")
@@ -141,7 +141,7 @@ class TestApply:
             assert await outcome(here, "s-3", "rm") == "block"
 
     @pytest.mark.slow
-    async def test_nothing_by_mistake(self, tmp_path: Path) -> None:
+    async def test_invalid_attempts_change_no_rule(self, tmp_path: Path) -> None:
         """Missing confirmation or rights, faulty rules and a missing proposal change no rule."""
         async with beside(tmp_path, "block rm\n") as here:
             here.write("block push\n")
@@ -158,7 +158,7 @@ class TestApply:
             assert await outcome(here, "s-1", "rm") == "block"
 
     @pytest.mark.slow
-    async def test_taken_back(self, tmp_path: Path) -> None:
+    async def test_drop_takes_a_proposal_back(self, tmp_path: Path) -> None:
         """`rules drop` takes a proposal back."""
         async with beside(tmp_path, GUARDED) as here:
             here.write("block rm\n")

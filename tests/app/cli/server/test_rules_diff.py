@@ -48,14 +48,14 @@ async def beside(directory: Path, rules: str = RULES) -> AsyncGenerator[Beside, 
 
 class TestDiff:
     @pytest.mark.slow
-    async def test_the_same(self, tmp_path: Path) -> None:
+    async def test_unchanged_files(self, tmp_path: Path) -> None:
         """Without files, the server's files are read again; without a difference the exit code is 0."""
         async with beside(tmp_path) as here:
             assert (await here.diff(code=0)).stdout == "The server runs these rules.\n"
             assert (await here.diff("a.rules", code=0)).stdout == "The server runs these rules.\n"
 
     @pytest.mark.slow
-    async def test_a_file_that_has_changed(self, tmp_path: Path) -> None:
+    async def test_changed_file_shows_rules_and_backtest(self, tmp_path: Path) -> None:
         """The output has the changed text and rules and a backtest, and no rule is applied."""
         async with beside(tmp_path) as here:
             async with here.server.agent() as client:
@@ -77,7 +77,7 @@ class TestDiff:
             assert "0 calls in 0 sessions" in late
 
     @pytest.mark.slow
-    async def test_a_comment(self, tmp_path: Path) -> None:
+    async def test_changed_comment_keeps_rules_the_same(self, tmp_path: Path) -> None:
         """A changed comment is reported as the same rules, without a backtest."""
         async with beside(tmp_path) as here:
             here.write("# Ours\n" + RULES)
@@ -88,7 +88,7 @@ class TestDiff:
             )
 
     @pytest.mark.slow
-    async def test_what_cannot_be_compared(self, tmp_path: Path) -> None:
+    async def test_unusable_input_is_an_error(self, tmp_path: Path) -> None:
         """A faulty or missing file, an invalid time and a missing server are errors with exit code 2."""
         async with beside(tmp_path) as here:
             here.write("blok rm\n")
@@ -110,7 +110,7 @@ class TestDiff:
             assert "+ block-rm: block rm" in (await here.diff("a.rules", code=1)).stdout
 
     @pytest.mark.slow
-    async def test_more_than_an_answer_holds(self, tmp_path: Path) -> None:
+    async def test_too_long_rules_are_refused(self, tmp_path: Path) -> None:
         """Rules that are too long for one answer are refused with a hint."""
         rules = RULES + "# comment\n" * (MOST_RULES // 10)
         async with beside(tmp_path, rules) as here:
@@ -129,14 +129,14 @@ class TestChanges:
         """A rule on another line or with different spacing is unchanged."""
         assert changes("block rm\nblock push\n", "\n\nblock  push\nblock rm\n") == []
 
-    def test_maps(self) -> None:
+    def test_changed_map_is_reported(self) -> None:
         """A changed map is reported even if every rule is the same."""
         found = changes(
             "block root\nmap bash.command `sudo` as root", "block root\nmap bash.command `su` as root"
         )
         assert "~ maps: calls may have other effects" in found
 
-    def test_files_of_one_name(self) -> None:
+    def test_files_are_compared_by_name(self) -> None:
         """Files are compared by name in any folder; other files are new or removed as a whole."""
         old = {"/srv/a.rules": "block rm\n", "/srv/b.rules": "block push\n"}
         new = {"a.rules": "block rm\nblock mv\n", "c.rules": "block cp\n"}

@@ -96,7 +96,7 @@ async def serving(
 
 class TestServe:
     @pytest.mark.slow
-    async def test_from_start_to_end(self, tmp_path: Path) -> None:
+    async def test_waiting_call_is_answered_after_a_restart(self, tmp_path: Path) -> None:
         """The server judges calls, and a waiting call gets an operator's answer even after a restart."""
         (tmp_path / "a.rules").write_text("require human-approval before deploy\nblock rm\n")
         async with serving(
@@ -127,7 +127,7 @@ class TestServe:
             assert err.startswith(f"interlock serve: rules a.rules from {tmp_path}/interlock.toml: ")
         await client.close()
 
-    async def test_over_tls(self, tmp_path: Path) -> None:
+    async def test_certificate_requires_trusting_tls_clients(self, tmp_path: Path) -> None:
         """A server with a certificate accepts only TLS clients that trust it."""
         certificate, key = certified(tmp_path)
         async with serving(
@@ -144,7 +144,7 @@ class TestServe:
             assert "every call is allowed" in err
 
     @pytest.mark.slow
-    async def test_commands_beside_it(self, tmp_path: Path) -> None:
+    async def test_commands_on_open_journal_name_alternatives(self, tmp_path: Path) -> None:
         """Opening a server's journal fails with an error that names the commands for that server."""
         async with serving(tmp_path, "--listen", "127.0.0.1:0") as server:
             with pytest.raises(JournalError) as taken:
@@ -153,7 +153,7 @@ class TestServe:
             assert "interlock console --read-only`" in str(taken.value)
 
     @pytest.mark.slow
-    async def test_at_a_socket_with_settings_of_its_own(self, tmp_path: Path) -> None:
+    async def test_socket_is_private_and_config_file_is_trusted(self, tmp_path: Path) -> None:
         """A socket is only for its owner; settings named by `--config` count as the user's own."""
         settings = tmp_path / "gate.toml"
         (tmp_path / "more.rules").write_text("block push\n")
@@ -191,7 +191,7 @@ class TestServeRefuses:
             (("--config", "bad.toml"), "limits.frame: expected more than 0, found -1"),
         ],
     )
-    def test_what_makes_no_server(self, tmp_path: Path, line: tuple[str, ...], said: str) -> None:
+    def test_each_fault_without_traceback(self, tmp_path: Path, line: tuple[str, ...], said: str) -> None:
         """Each fault is reported on stderr without a traceback, with exit code 2 and no stdout."""
         (tmp_path / "bad.rules").write_text("frobnicate the deploy\n")
         (tmp_path / "bad.toml").write_text("[gateway]\nlimits = {frame = -1}\n")
@@ -200,7 +200,7 @@ class TestServeRefuses:
         assert said in ran.stderr
         assert "Traceback" not in ran.stderr
 
-    def test_settings_that_loosen_it_in_the_working_directory(self, tmp_path: Path) -> None:
+    def test_loosening_settings_in_the_working_directory(self, tmp_path: Path) -> None:
         """As agents may write there, settings there cannot add origins, raise limits or name a file."""
         loose = '[gateway]\norigins = ["https://evil.example"]\n', "[gateway]\nlimits = {rate = 9}\n"
         for text in loose:
@@ -213,7 +213,7 @@ class TestServeRefuses:
         on_the_line = argparse.Namespace(config=Path("mine.toml"), typed=frozenset({"config"}))
         assert with_named_file(on_the_line, {}) == {"INTERLOCK_CONFIG": "mine.toml"}
 
-    def test_tokens_that_others_may_read(self, tmp_path: Path) -> None:
+    def test_token_file_readable_by_others(self, tmp_path: Path) -> None:
         """A server does not start with a token file that others may read."""
         env = surroundings(tmp_path)
         command(tmp_path, "token", "new", "agent", "bot", env=env)
@@ -224,7 +224,7 @@ class TestServeRefuses:
 
 
 class TestToken:
-    def test_made_listed_rotated_revoked(self, tmp_path: Path) -> None:
+    def test_secret_is_printed_only_once(self, tmp_path: Path) -> None:
         """A secret is printed once, alone on stdout; neither lists nor the file contain it."""
         env = surroundings(tmp_path)
         made = command(tmp_path, "token", "new", "agent", "bot", env=env)
@@ -248,7 +248,7 @@ class TestToken:
         assert json.loads(command(tmp_path, "token", "--json", env=env).stdout) == []
 
     @pytest.mark.slow
-    def test_owner(self, tmp_path: Path) -> None:
+    def test_owner_option_sets_the_owner(self, tmp_path: Path) -> None:
         """`--owner` sets the operator who owns an agent's token; the default is the login name."""
         env = surroundings(tmp_path)
         made = command(tmp_path, "token", "new", "agent", "bot", "--owner", "mia", env=env)
@@ -262,7 +262,7 @@ class TestToken:
         assert "owner ben" in command(tmp_path, "token", env=env).stdout
 
     @pytest.mark.slow
-    def test_labels(self, tmp_path: Path) -> None:
+    def test_labels_survive_rotation(self, tmp_path: Path) -> None:
         """An agent's token has labels for its sessions; a rotation keeps them unless it sets others."""
         env = surroundings(tmp_path)
 
@@ -286,7 +286,7 @@ class TestToken:
         assert "labels" not in (tmp_path / "config" / "tokens.json").read_text()
 
     @pytest.mark.slow
-    def test_into_a_file(self, tmp_path: Path) -> None:
+    def test_output_file_has_mode_600(self, tmp_path: Path) -> None:
         """`-o` writes the token only to a new file with mode 600, and overwrites no file."""
         env = surroundings(tmp_path)
         made = command(tmp_path, "token", "new", "operator", "mia", "-o", "mia.token", env=env)
@@ -312,7 +312,7 @@ class TestToken:
         assert [each["name"] for each in listed] == ["mia"]
 
     @pytest.mark.slow
-    def test_an_owner_without_a_token(self, tmp_path: Path) -> None:
+    def test_unknown_owner_is_reported(self, tmp_path: Path) -> None:
         """G-77: a mistyped owner is reported as a name under which no operator has a token."""
         env = surroundings(tmp_path)
         command(tmp_path, "token", "new", "operator", "mia", env=env)
@@ -323,7 +323,7 @@ class TestToken:
         assert ["No operator has a token under that name yet." in each for each in said] == [False, True]
 
     @pytest.mark.slow
-    def test_kinds(self, tmp_path: Path) -> None:
+    def test_decide_is_the_default_kind(self, tmp_path: Path) -> None:
         """An operator's token has the kind `decide` by default; the list shows the kind."""
         env = surroundings(tmp_path)
         made = command(tmp_path, "token", "new", "operator", "mia", env=env)
@@ -335,7 +335,9 @@ class TestToken:
         listed = command(tmp_path, "token", env=env).stdout.splitlines()
         assert [line.split()[-1] for line in listed] == ["look", "administer"]
 
-    def test_own_tokens(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_users_agent_token_has_user_as_owner(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The user's own agent token has the user as its owner, even if it is older than that field."""
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         tokens = TokenFile(tmp_path / "tokens.json")
@@ -363,7 +365,9 @@ class TestToken:
             (("new", "agent", "bob", "--label", "c i"), "a label has 1 to 64 letters a-z"),
         ],
     )
-    def test_refused(self, tmp_path: Path, line: tuple[str, ...], said: str) -> None:
+    def test_refused_command_changes_nothing(
+        self, tmp_path: Path, line: tuple[str, ...], said: str
+    ) -> None:
         """A refused command changes nothing, prints no secret and exits with 2."""
         env = surroundings(tmp_path)
         command(tmp_path, "token", "new", "agent", "bot", env=env)
@@ -375,7 +379,7 @@ class TestToken:
 
 
 class TestProtocol:
-    def test_both_forms(self, tmp_path: Path) -> None:
+    def test_document_and_schema_are_printed(self, tmp_path: Path) -> None:
         """The document and the schema are printed in full."""
         env = surroundings(tmp_path)
         assert command(tmp_path, "protocol", env=env).stdout == protocol.document()
@@ -384,7 +388,7 @@ class TestProtocol:
 
 class TestApprovalProtocol:
     @pytest.mark.slow
-    async def test_answers_its_clients(self, tmp_path: Path) -> None:
+    async def test_client_gets_verdicts_of_the_rules(self, tmp_path: Path) -> None:
         """The server reports its address, and a client of the protocol gets the rules' verdicts."""
         (tmp_path / "a.rules").write_text("block rm\n")
         line = ("--listen", "127.0.0.1:0", "--approval-protocol", "127.0.0.1:0", "--rules", "a.rules")
@@ -401,7 +405,7 @@ class TestApprovalProtocol:
             assert not await gate.check(Call(key="2", tool="rm", arguments={}))
 
     @pytest.mark.slow
-    def test_a_port_that_is_taken(self, tmp_path: Path) -> None:
+    def test_port_in_use_is_an_error(self, tmp_path: Path) -> None:
         """A port that is in use is an error that names the address."""
         with socket.create_server(("127.0.0.1", 0)) as taken:
             where = f"127.0.0.1:{taken.getsockname()[1]}"
@@ -409,7 +413,7 @@ class TestApprovalProtocol:
             ran = command(tmp_path, "serve", *line, env=surroundings(tmp_path))
             assert (ran.returncode, f"cannot listen on {where}" in ran.stderr) == (2, True)
 
-    def test_a_path(self, tmp_path: Path) -> None:
+    def test_path_is_refused(self, tmp_path: Path) -> None:
         """A path is refused, because no client of the protocol can connect to it."""
         ran = command(tmp_path, "serve", "--approval-protocol", "unix:a.sock", env=surroundings(tmp_path))
         assert ran.returncode == 2

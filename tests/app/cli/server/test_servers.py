@@ -16,7 +16,7 @@ from tests.support.postgres import named
 
 
 class TestList:
-    def test_shows_who_is_alive(
+    def test_living_and_ended_servers_are_shown(
         self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """The list shows a living server with its sessions and URL, and an ended one."""
@@ -33,7 +33,9 @@ class TestList:
         assert " 1 " in alive
         assert sum("ended" in each for each in lines) == 1
 
-    def test_in_json(self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_json_has_ended_field(
+        self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """The JSON has the field `ended`; without a living server the exit code is 1."""
         with Journal.open(postgresql):
             pass
@@ -41,7 +43,7 @@ class TestList:
         [found] = json.loads(capsys.readouterr().out)
         assert found["ended"] is not None
 
-    def test_of_no_journal(
+    def test_missing_schema_has_no_servers(
         self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """A missing schema has no servers; a schema with other tables is an error."""
@@ -52,7 +54,7 @@ class TestList:
         assert main(["servers", "--db", named(postgresql)]) != 0
         assert "holds other tables (orders)" in capsys.readouterr().err
 
-    def test_of_a_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_journal_file_is_refused(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         """For a journal in a file, the command fails and names PostgreSQL as the remedy."""
         assert main(["servers", "--db", str(tmp_path / "x.db")]) == 2
         assert "postgresql://" in capsys.readouterr().err

@@ -40,7 +40,7 @@ async def asked_again(console: ConsoleClient, first: str) -> list[ApprovalState]
     raise AssertionError("it was not asked again")
 
 
-async def asked_here(console: ConsoleClient) -> ApprovalState:
+async def request_at_own_server(console: ConsoleClient) -> ApprovalState:
     """Return the open request of a session that has moved to the console's own server."""
     for _ in range(900):
         found = [each for each in await console.approvals() if not console.server_of(each.session)]
@@ -54,7 +54,9 @@ LINE = ("--rules", "a.rules", "--listen", "127.0.0.1:0")
 
 
 class TestTwoServers:
-    async def test_one_queue(self, tmp_path: Path, shared: dict[str, str]) -> None:
+    async def test_operator_at_one_server_releases_call_at_another(
+        self, tmp_path: Path, shared: dict[str, str]
+    ) -> None:
         """An operator at one server releases a call of an agent at the other server."""
         async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
             client = one.agent()
@@ -77,7 +79,7 @@ class TestTwoServers:
 
     @pytest.mark.slow
     @pytest.mark.timeout(180)
-    async def test_a_paused_one_answers_nothing(
+    async def test_calls_of_paused_server_are_decided_elsewhere(
         self, tmp_path: Path, shared: dict[str, str], postgresql: PostgresLocation
     ) -> None:
         """Calls to a server that was paused for longer than its lease are decided at the other server."""
@@ -101,7 +103,9 @@ class TestTwoServers:
 
     @pytest.mark.slow
     @pytest.mark.timeout(180)
-    async def test_failover(self, tmp_path: Path, shared: dict[str, str]) -> None:
+    async def test_agent_of_killed_server_continues_elsewhere(
+        self, tmp_path: Path, shared: dict[str, str]
+    ) -> None:
         """If a server is killed, its agent continues at the other server and requests approval again."""
         async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
             client = one.agent(f"ws://{one.where},ws://{two.where}")
@@ -140,9 +144,7 @@ def rests():
 class TestHostedAgents:
     @pytest.mark.slow
     @pytest.mark.timeout(180)
-    async def test_that_wait_for_a_message_are_named(
-        self, tmp_path: Path, shared: dict[str, str]
-    ) -> None:
+    async def test_waiting_for_a_message_are_named(self, tmp_path: Path, shared: dict[str, str]) -> None:
         """An open request is asked again. An agent with nothing open waits for a message."""
         (tmp_path / "team.py").write_text(AGENTS)
         async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
@@ -173,9 +175,7 @@ class TestHostedAgents:
 class TestServerThatEnds:
     @pytest.mark.slow
     @pytest.mark.timeout(180)
-    async def test_hands_over_without_an_unknown_outcome(
-        self, tmp_path: Path, shared: dict[str, str]
-    ) -> None:
+    async def test_hands_over_sessions_unchanged(self, tmp_path: Path, shared: dict[str, str]) -> None:
         """Sessions that wait, run or rest when a server ends continue unchanged at the other server."""
         async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
             client = one.agent(f"ws://{one.where},ws://{two.where}")
@@ -209,7 +209,7 @@ class TestServerThatEnds:
 class TestHook:
     @pytest.mark.slow
     @pytest.mark.timeout(180)
-    async def test_goes_on_where_its_server_is_stopped(
+    async def test_continues_when_its_server_stops_answering(
         self, tmp_path: Path, shared: dict[str, str], postgresql: PostgresLocation
     ) -> None:
         """A hook whose server stops answering waits at the next server and is answered once."""
@@ -225,7 +225,7 @@ class TestHook:
                 [first] = await until(console.approvals)
                 assert console.server_of(first.session) == f"ws://{one.where}"
                 one.process.send_signal(signal.SIGSTOP)
-                request = await asked_here(console)
+                request = await request_at_own_server(console)
                 outcome = await console.decide(request.id, approved=True, digest=request.digest)
                 assert outcome.ok, outcome.message
                 assert (await ended(running)).decision["permissionDecision"] == "allow"

@@ -33,13 +33,13 @@ def shared(tmp_path: Path, postgresql: PostgresLocation) -> dict[str, str]:
     return {"INTERLOCK_DB": named(postgresql), "PYTHONPATH": str(Path(__file__).parents[4])}
 
 
-def said_of(location: PostgresLocation) -> tuple[str, tuple[str, ...]]:
+def revision_and_older_schemas(location: PostgresLocation) -> tuple[str, tuple[str, ...]]:
     """Return the revision of the database and the older schemas that may run beside it."""
     with reading(location) as connection:
         return tuple(read_revision(connection))
 
 
-async def lists(console: ConsoleClient, *sessions: str) -> bool:
+async def lists_sessions(console: ConsoleClient, *sessions: str) -> bool:
     """Tell whether a console lists sessions."""
     return {*sessions} <= {each.id for each in await console.sessions()}
 
@@ -60,7 +60,7 @@ class TestRollingUpgrade:
             begun = await first.open("early")
             assert (await begun.call("test", {}, call_id="t1")).outcome == "allow"
             async with serving(tmp_path, *LINE, real=True, program=next_version, **shared) as new:
-                assert said_of(postgresql) == (NEXT, (NOW,))
+                assert revision_and_older_schemas(postgresql) == (NEXT, (NOW,))
                 client, other = old.agent(url(old, new)), new.agent()
                 one, two = await client.open("old-bot"), await other.open("new-bot")
                 await begun.result("t1", "tested")
@@ -69,7 +69,7 @@ class TestRollingUpgrade:
                 assert (await two.call("test", {})).outcome == "allow"
                 async with old.console() as at_old, new.console() as at_new:
                     for console in (at_old, at_new):
-                        await until(lambda each=console: lists(each, begun.id, one.id, two.id))
+                        await until(lambda each=console: lists_sessions(each, begun.id, one.id, two.id))
                     [asked] = await until(at_new.approvals)
                     code, said = await old.ended()
                     assert code == 0, said
@@ -100,7 +100,7 @@ class TestRollingUpgrade:
         with Journal.open(postgresql) as journal:
             journal.write("s", opening(), SessionPaused())
         async with serving(tmp_path, *LINE, **shared) as old, old.console() as console:
-            await until(lambda: lists(console, "s"))
+            await until(lambda: lists_sessions(console, "s"))
             assert "newer version" in (console.server_of("s") or "")
             next_version = program(schema_with(tmp_path, EXPANDING))
             async with serving(tmp_path, *LINE, real=True, program=next_version, **shared):
@@ -131,17 +131,17 @@ class TestUpgradeThatAllowsNoOther:
             assert (await gate.call("test", {})).outcome == "allow"
             await client.close()
         with Journal.open(postgresql) as ends:  # the killed server has ended
-            await until(lambda: alone(postgresql, ends))
+            await until(lambda: is_only_server(postgresql, ends))
         await asyncio.to_thread(prepare, postgresql, contracted)
         with pytest.raises(
             AssertionError, match=f"schema {LATER}; this version knows schemas up to {NOW}"
         ):
             async with serving(tmp_path, *LINE, **shared):
                 pass
-        assert said_of(postgresql) == (LATER, ())
+        assert revision_and_older_schemas(postgresql) == (LATER, ())
 
 
-async def alone(location: PostgresLocation, journal: Journal) -> bool:
+async def is_only_server(location: PostgresLocation, journal: Journal) -> bool:
     """Tell whether no other server is left."""
     with reading(location) as connection:
         [(number,)] = connection.execute("SELECT count(*) FROM server WHERE ended IS NULL").fetchall()

@@ -94,7 +94,7 @@ async def judged(on: Stage) -> None:
     await on.pilot.pause(0.3)
 
 
-async def at(on: Stage, kind: type) -> None:
+async def wait_for_screen(on: Stage, kind: type) -> None:
     for _ in range(1000):
         if isinstance(on.app.screen, kind):
             return
@@ -105,16 +105,16 @@ async def at(on: Stage, kind: type) -> None:
 async def save(on: Stage, reason: str = "always fine") -> None:
     """Save as an operator does: the key, a reason, yes."""
     await on.press("ctrl+s")
-    await at(on, Loosen)
+    await wait_for_screen(on, Loosen)
     await on.press(*(" " if each == " " else each for each in reason), "enter")
-    await at(on, Confirm)
+    await wait_for_screen(on, Confirm)
     await on.wake()
     await on.press("y")
 
 
 @pytest.mark.slow
 class TestProposed:
-    async def test_the_smallest_change(self) -> None:
+    async def test_smallest_change_is_shown_with_its_effect(self) -> None:
         """The panel shows the rule's line before and after, its effect on 30 days, and the findings."""
         async with proposed() as on:
             text = on.painted()
@@ -127,7 +127,7 @@ class TestProposed:
             assert "any value in notes (a list); and every field that this call does not have" in text
 
     @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)])
-    async def test_which_fields_stay_open(self, size: tuple[int, int]) -> None:
+    async def test_fixed_and_open_fields_are_listed(self, size: tuple[int, int]) -> None:
         """The panel lists the fields that the rule fixes and leaves open, also on a small terminal."""
         given = {"env": "staging", "force": False, "service": "shop", "region": "eu-west-1"}
         async with proposed(size, input=given) as on:
@@ -139,7 +139,7 @@ class TestProposed:
                 text.split()
             )
 
-    async def test_a_call_with_a_further_field_passes_as_the_panel_says(self) -> None:
+    async def test_further_field_is_treated_as_displayed(self) -> None:
         """The gate treats a field that the call does not have as the panel says."""
         async with proposed() as on:
             edit = on.app.screen._edit
@@ -148,7 +148,7 @@ class TestProposed:
         assert await reason(gate, "deploy", "c1", env="staging", force=True) is None
         assert await reason(gate, "deploy", "c2", env="prod") is not None
 
-    async def test_fields_that_may_differ(self) -> None:
+    async def test_selected_field_may_differ(self) -> None:
         """Space lets a field differ. The panel rewrites the rule and judges it again."""
         async with proposed(input={"env": "staging", "force": False}) as on:
             assert 'when input.env != "staging" or input.force != false' in on.painted()
@@ -158,7 +158,7 @@ class TestProposed:
             await on.press("up", "space")
             await on.until("Choose a field that must be the same.")
 
-    async def test_what_people_denied(self, rules: Path) -> None:
+    async def test_change_that_passes_a_denied_call_is_not_saved(self, rules: Path) -> None:
         """If a denied call would pass, the panel shows it and the rule cannot be saved."""
         async with proposed(input={"env": "prod"}) as on:
             await on.until("2 calls would pass that people denied")
@@ -168,18 +168,18 @@ class TestProposed:
             assert isinstance(on.app.screen, AlwaysScreen)
             assert text_of(rules) == RULES
 
-    async def test_decides_nothing(self, rules: Path) -> None:
+    async def test_escape_leaves_request_and_file_unchanged(self, rules: Path) -> None:
         """Escape leaves the request open and the file as it is."""
         async with proposed() as on:
             await on.press("escape")
-            await at(on, ApprovalScreen)
+            await wait_for_screen(on, ApprovalScreen)
             assert on.hub.asked == []
             assert text_of(rules) == RULES
 
 
 @pytest.mark.slow
 class TestSaved:
-    async def test_with_who_when_and_why(self, rules: Path) -> None:
+    async def test_comment_names_operator_time_and_reason(self, rules: Path) -> None:
         """A comment and the new line replace the old one. File mode and request stay unchanged."""
         async with proposed() as on:
             await save(on)
@@ -193,59 +193,59 @@ class TestSaved:
             # A long path folds the notice.
             assert "applies" in on.painted()
 
-    async def test_the_question_names_the_file(self, rules: Path) -> None:
+    async def test_confirmation_names_the_file(self, rules: Path) -> None:
         """The confirmation names the file that is written, with symbolic links resolved."""
-        linked(rules)
+        replace_by_link(rules)
         async with proposed() as on:
             await on.press("ctrl+s")
-            await at(on, Loosen)
+            await wait_for_screen(on, Loosen)
             await on.press("x", "enter")
-            await at(on, Confirm)
+            await wait_for_screen(on, Confirm)
             await on.until("real.rules?")
             await on.press("n")
             assert "maria" not in text_of(rules)
 
-    async def test_not_without_a_reason(self, rules: Path) -> None:
+    async def test_reason_is_required(self, rules: Path) -> None:
         """Enter without a reason asks for one."""
         async with proposed() as on:
             await on.press("ctrl+s")
-            await at(on, Loosen)
+            await wait_for_screen(on, Loosen)
             await on.press("enter")
             await on.until("Type a reason")
             assert text_of(rules) == RULES
 
-    async def test_a_file_that_changed(self, rules: Path) -> None:
+    async def test_changed_file_is_not_written(self, rules: Path) -> None:
         """A file that changed after the judgement is not written. The panel shows the rule instead."""
         async with proposed() as on:
-            changed(rules)
+            write_changed_rules(rules)
             await on.press("ctrl+s")
-            await at(on, RuleByHand)
+            await wait_for_screen(on, RuleByHand)
             await on.until("Add the rule by hand")
             assert "has changed" in on.painted()
             await on.press("c")
             assert on.app.clipboard.startswith(f'{RULE} when input.env != "staging"')
             assert text_of(rules) == f"{RULES}block rm\n"
 
-    async def test_a_line_that_changed_before(self, rules: Path) -> None:
+    async def test_already_changed_line_is_not_saved(self, rules: Path) -> None:
         """If the rule's line has changed in the file, the new rule is shown, not judged and not saved."""
-        changed(rules, RULES.replace("usual", "other"))
+        write_changed_rules(rules, RULES.replace("usual", "other"))
         async with proposed() as on:
             assert "not judged: deploy.rules:2 has changed" in on.painted()
             await on.press("ctrl+s")
-            await at(on, RuleByHand)
+            await wait_for_screen(on, RuleByHand)
 
-    async def test_a_file_that_a_working_directory_named(self, rules: Path) -> None:
+    async def test_file_in_agents_directory_is_never_changed(self, rules: Path) -> None:
         """A rules file named by the settings in a directory that an agent can write is never changed."""
-        named_here(rules)
+        name_in_working_directory(rules)
         async with proposed() as on:
             await on.press("ctrl+s")
-            await at(on, RuleByHand)
+            await wait_for_screen(on, RuleByHand)
             await on.until("settings of the working directory")
             assert text_of(rules) == RULES
 
 
 class TestGuarded:
-    async def test_not_before_it_can_be_read(self) -> None:
+    async def test_key_typed_ahead_is_ignored(self) -> None:
         """A key typed ahead does nothing."""
         async with stage(asking()) as on:
             await on.open_dialog(awake=False)
@@ -254,7 +254,7 @@ class TestGuarded:
             assert isinstance(on.app.screen, ApprovalScreen)
 
     @pytest.mark.slow
-    async def test_saving_waits_too(self, rules: Path) -> None:
+    async def test_save_key_requires_displayed_rule(self, rules: Path) -> None:
         """The key saves only after the judged rule has been on screen."""
         async with proposed() as on:
             screen = on.app.screen
@@ -266,7 +266,7 @@ class TestGuarded:
             assert isinstance(on.app.screen, AlwaysScreen)
 
     @pytest.mark.slow
-    async def test_without_the_right(self) -> None:
+    async def test_operator_without_admin_right_cannot_open_it(self) -> None:
         """For an operator who may not administer, `G` does not open the panel."""
         async with stage(asking()) as on:
             on.app.permission = Permission("decide", "ops")
@@ -301,12 +301,12 @@ class TestGuarded:
         assert reason is not None
         assert said in reason
 
-    def test_as_many_fields_as_can_be_chosen(self) -> None:
+    def test_hundred_fields_are_accepted(self) -> None:
         """The panel accepts a hundred fields."""
         state = asking(input={f"f{n}": n for n in range(100)})
         assert no_always_reason(state.approvals["ap1"], state) is None
 
-    def test_values_that_are_never_written(self) -> None:
+    def test_masked_long_and_invisible_values_are_not_written(self) -> None:
         """Masked, long and invisible values are never in a rule. The panel lists them as open fields."""
         secret = {
             "env": "staging",
@@ -331,16 +331,16 @@ def mode_of(path: Path) -> int:
     return stat.S_IMODE(os.stat(path).st_mode)
 
 
-def changed(path: Path, text: str = f"{RULES}block rm\n") -> None:
+def write_changed_rules(path: Path, text: str = f"{RULES}block rm\n") -> None:
     path.write_text(text)
 
 
-def linked(path: Path) -> None:
+def replace_by_link(path: Path) -> None:
     path.rename(path.parent / "real.rules")
     path.symlink_to("real.rules")
 
 
-def named_here(path: Path) -> None:
+def name_in_working_directory(path: Path) -> None:
     (path.parent / "interlock.toml").write_text('rules = ["deploy.rules"]\n')
 
 

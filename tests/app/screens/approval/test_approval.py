@@ -17,7 +17,7 @@ from ...support.stage import stage
 
 
 class TestContent:
-    async def test_it_says_all_an_operator_needs(self) -> None:
+    async def test_dialog_shows_call_rule_history_and_agent_words(self) -> None:
         """The dialog shows the call, the rule that asks, the history, and the agent's words last."""
         async with stage() as on:
             await on.open_dialog()
@@ -168,7 +168,7 @@ class TestDeciding:
 
 @pytest.mark.slow
 class TestReopening:
-    async def test_nothing_of_the_last_time_is_left(self) -> None:
+    async def test_reopened_dialog_is_reset(self) -> None:
         """A dialog that opens again has an empty reason, a folded input and sleeping keys."""
         command = "\n".join(f"echo {n}" for n in range(99))
         state = release_bot()
@@ -207,7 +207,7 @@ class TestInertKeys:
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]
 
     @pytest.mark.slow
-    async def test_coming_back_into_view_puts_keys_to_sleep_again(self) -> None:
+    async def test_keys_sleep_again_after_help_is_closed(self) -> None:
         """After help has covered the dialog, its keys sleep again."""
         async with stage() as on:
             dialog = await on.open_dialog()
@@ -267,7 +267,7 @@ class TestElsewhere:
             assert len(on.decisions()) == 2
 
     @pytest.mark.slow
-    async def test_a_decision_under_way_is_not_cut_off(self) -> None:
+    async def test_keys_are_ignored_while_decision_is_recorded(self) -> None:
         """While the hub records a decision, a second key and escape do nothing."""
         async with stage() as on:
             dialog = await on.open_dialog()
@@ -285,7 +285,7 @@ class TestElsewhere:
 
 class TestNewRequests:
     @pytest.mark.slow
-    async def test_a_new_request_comes_up_by_itself(self) -> None:
+    async def test_new_request_opens_its_dialog(self) -> None:
         """On the live screen the dialog appears at once, with its keys asleep."""
         async with stage(release_bot(waiting=False)) as on:
             on.hub.request(deploy_request(since=NOW))
@@ -325,7 +325,7 @@ class TestNewRequests:
             assert isinstance(on.app.screen, LiveScreen)
 
     @pytest.mark.slow
-    async def test_one_that_comes_while_a_decision_is_recorded_is_next(self) -> None:
+    async def test_request_arriving_during_a_decision_opens_next(self) -> None:
         """A request that arrives while a decision is recorded gets its dialog after the first closes."""
         async with stage() as on:
             await on.open_dialog()
@@ -343,7 +343,7 @@ class TestNewRequests:
 
 
 class TestClosing:
-    async def test_time_that_passes_while_it_is_taken_apart(self) -> None:
+    async def test_clock_paints_nothing_while_dialog_is_removed(self) -> None:
         """A console that exits removes the dialog's parts one by one. Its clock paints none of them."""
         async with stage() as on:
             dialog = await on.open_dialog()

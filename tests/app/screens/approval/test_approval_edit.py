@@ -107,7 +107,7 @@ class TestForm:
             assert isinstance(on.app.screen, LiveScreen)
 
     @pytest.mark.slow
-    async def test_what_is_wrong_is_said_where_it_is(self) -> None:
+    async def test_invalid_value_is_reported_at_its_field(self) -> None:
         """A field reports an invalid number or broken JSON, and the form opens no review."""
         async with stage(asking()) as on:
             form = await open_form(on)
@@ -120,7 +120,7 @@ class TestForm:
             assert "Not yet. count: expected a number" in on.painted()
             assert on.hub.asked == []
 
-    async def test_letters_are_letters(self) -> None:
+    async def test_dialog_keys_are_inactive_while_typing(self) -> None:
         """The keys of the dialog below do nothing while the operator types."""
         async with stage(asking()) as on:
             form = await open_form(on)
@@ -131,7 +131,7 @@ class TestForm:
             assert on.hub.asked == []
 
     @pytest.mark.slow
-    async def test_nothing_typed_is_lost(self) -> None:
+    async def test_form_keeps_its_texts_after_escape(self) -> None:
         """Escape goes back without a decision. The form keeps its texts, even after the dialog closes."""
         async with stage(asking()) as on:
             await open_form(on)
@@ -146,7 +146,7 @@ class TestForm:
             assert editor(on, "env").text == "staging"
 
     @pytest.mark.slow
-    async def test_nothing_changed_is_no_edit(self) -> None:
+    async def test_unchanged_form_opens_no_review(self) -> None:
         """Without a change the form opens no review and reports this."""
         async with stage(asking()) as on:
             form = await open_form(on)
@@ -165,7 +165,7 @@ class TestForm:
             assert on.app.screen is dialog
 
     @pytest.mark.slow
-    async def test_what_nobody_sees_is_edited_as_json(self) -> None:
+    async def test_invisible_characters_are_edited_as_escapes(self) -> None:
         """Control and invisible characters appear as escapes and keep their values."""
         async with stage(asking(input={"env": "a\u202eb\x1b[2J", "n": 1})) as on:
             await open_form(on)
@@ -177,7 +177,7 @@ class TestForm:
             assert on.hub.answers[0].input == {"env": "a\u202eb\x1b[2J", "n": 2}
 
     @pytest.mark.slow
-    async def test_a_paste_hides_nothing(self) -> None:
+    async def test_pasted_control_characters_are_visible(self) -> None:
         """Pasted control characters become visible and decide nothing."""
         async with stage(asking()) as on:
             await open_form(on)
@@ -187,7 +187,7 @@ class TestForm:
             assert on.hub.asked == []
 
     @pytest.mark.slow
-    async def test_many_fields_are_one_object(self) -> None:
+    async def test_many_fields_are_edited_as_json(self) -> None:
         """An input with very many fields is edited as JSON."""
         values = {f"f{n}": n for n in range(100)}
         async with stage(asking(input=values)) as on:
@@ -202,7 +202,7 @@ class TestForm:
 
 class TestReview:
     @pytest.mark.slow
-    async def test_it_shows_before_and_after(self) -> None:
+    async def test_review_shows_before_and_after(self) -> None:
         """The review shows each changed field, and long texts as a diff."""
         script = "".join(f"echo {n}\n" for n in range(50))
         async with stage(asking(input={"env": "prod", "script": script, "same": 1})) as on:
@@ -224,7 +224,7 @@ class TestReview:
         assert "Rules are checked again" in text
 
     @pytest.mark.slow
-    async def test_keys_sleep_there_too(self) -> None:
+    async def test_review_keys_sleep_at_first(self) -> None:
         """The review's keys sleep for 400 ms; then one key approves."""
         async with stage(asking()) as on:
             await open_form(on)
@@ -252,7 +252,7 @@ class TestReview:
             assert on.hub.asked == []
 
     @pytest.mark.slow
-    async def test_a_refused_edit_can_be_mended(self) -> None:
+    async def test_refused_edit_can_be_corrected(self) -> None:
         """The dialog shows why the hub refused an edit, and the form keeps its texts."""
         async with stage(asking()) as on:
             await open_form(on)
@@ -290,7 +290,7 @@ class TestMeanwhile:
             assert isinstance(on.app.screen, InputForm)
             assert on.hub.asked == []
 
-    async def test_asked_again_keeps_what_was_typed(self) -> None:
+    async def test_changed_request_keeps_the_typed_edit(self) -> None:
         """If the request changes, the edit is not sent. The form for the new request keeps it."""
         async with stage(asking()) as on:
             await open_form(on)
@@ -322,7 +322,7 @@ class TestAskedAnew:
     """The review describes its key correctly if an edit does not approve the call."""
 
     @pytest.mark.slow
-    async def test_plan(self) -> None:
+    async def test_edited_plan_is_requested_again(self) -> None:
         """G-108: an edited plan is requested again with its own forecast."""
         state = asking(tool="plan", called="plan", names=("plan",), input=PLAN, may_grant=False)
         async with stage(state) as on:
@@ -340,7 +340,7 @@ class TestAskedAnew:
             assert [answer.input for answer in on.hub.answers] == [{**PLAN, "title": "Release 1.5"}]
 
     @pytest.mark.slow
-    async def test_several_people(self) -> None:
+    async def test_edit_for_several_approvers_is_requested_again(self) -> None:
         """G-77: an edit of a request for several approvers causes a new request."""
         async with stage(asking(people=2)) as on:
             await open_form(on)
@@ -350,7 +350,7 @@ class TestAskedAnew:
             assert "approve with these changes" not in on.painted()
 
     @pytest.mark.slow
-    async def test_anything_else(self) -> None:
+    async def test_other_edit_is_approved(self) -> None:
         """An edit of another call by a single approver approves it."""
         async with stage(asking()) as on:
             await open_form(on)

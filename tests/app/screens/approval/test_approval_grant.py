@@ -31,7 +31,7 @@ async def open_menu(on: Stage) -> GrantScreen:
     return on.app.screen
 
 
-async def say_why(on: Stage, reason: str = "often") -> None:
+async def type_reason(on: Stage, reason: str = "often") -> None:
     """Type the reason last, as an operator does."""
     on.app.screen.query_one("#reason").focus()
     await keys(on, *reason)
@@ -52,7 +52,7 @@ def text(on: Stage, part: str) -> str:
 
 class TestGroup:
     @pytest.mark.slow
-    async def test_approve_is_greyed_for_who_does_not_count(self) -> None:
+    async def test_approve_is_greyed_for_non_members(self) -> None:
         """The greyed key shows why, and nothing is sent. Denying remains possible."""
         state = asking(approvers=Approvers("security"))
         async with stage(state) as on:
@@ -69,7 +69,7 @@ class TestGroup:
             assert len(on.decisions()) == 1
 
     @pytest.mark.slow
-    async def test_a_member_approves(self) -> None:
+    async def test_member_can_approve(self) -> None:
         """An operator in the rule's group, as the hub reports it, can approve."""
         state = asking(approvers=Approvers("security"))
         async with stage(state) as on:
@@ -100,7 +100,7 @@ class TestMenu:
             ),
         ],
     )
-    async def test_scope_and_bound(
+    async def test_scope_and_limits_of_a_grant(
         self, pressed: tuple[str, ...], expected: GrantTerms, said: str
     ) -> None:
         """Section 1: a grant for a session is limited by uses or time, and by effects or exact input."""
@@ -108,7 +108,7 @@ class TestMenu:
             await open_menu(on)
             await keys(on, *pressed)
             assert said in text(on, "#sentence")
-            await say_why(on)
+            await type_reason(on)
             await on.press("ctrl+g")
             await on.settle()
             [answer] = on.hub.answers
@@ -117,7 +117,7 @@ class TestMenu:
             assert isinstance(on.app.screen, LiveScreen)
 
     @pytest.mark.slow
-    async def test_times_are_typed(self) -> None:
+    async def test_typed_number_replaces_the_default(self) -> None:
         """A typed number replaces the default. The menu reports an invalid one and grants nothing."""
         async with stage(asking()) as on:
             await open_menu(on)
@@ -129,16 +129,16 @@ class TestMenu:
             await keys(on, "ctrl+g", "enter")
             assert on.hub.answers == []
             await keys(on, "backspace")
-            await say_why(on)
+            await type_reason(on)
             await keys(on, "ctrl+g")
             assert on.hub.answers[0].grant == GrantTerms("names", uses=12)
 
     @pytest.mark.slow
-    async def test_another_sentence_has_to_be_read(self) -> None:
+    async def test_changed_sentence_restarts_the_waiting_time(self) -> None:
         """The waiting time restarts when the grant's sentence changes."""
         async with stage(asking()) as on:
             await open_menu(on)
-            await say_why(on)
+            await type_reason(on)
             on.app.screen.query_one("#scope").focus()
             await keys(on, "right", "ctrl+g")
             assert on.hub.answers == []
@@ -147,7 +147,7 @@ class TestMenu:
             assert on.hub.answers[0].grant == GrantTerms("input")
 
     @pytest.mark.slow
-    async def test_takes_a_reason(self) -> None:
+    async def test_reason_is_required(self) -> None:
         """G-67: a grant requires a reason. The menu reports a missing one and focuses its line."""
         async with stage(asking()) as on:
             await open_menu(on)
@@ -160,13 +160,13 @@ class TestMenu:
                 assert on.app.focused is on.app.screen.query_one("#reason")
 
     @pytest.mark.slow
-    async def test_of_a_subagents_call(self) -> None:
+    async def test_subagent_call_only_allows_subagent_grant(self) -> None:
         """G-74: the menu says beforehand that a subagent's call only allows a grant for subagents."""
         async with stage(asking(via="reviewer-1", call_id="reviewer-1/c9")) as on:
             await open_menu(on)
             assert "A subagent made this call" in text(on, "#sentence")
             assert text(on, "#limits") == ""
-            await say_why(on)
+            await type_reason(on)
             await on.wake()
             await keys(on, "ctrl+g")
             assert on.hub.answers == []
@@ -178,7 +178,7 @@ class TestMenu:
             assert on.hub.answers[0].grant == GrantTerms("names", subagents=True)
 
     @pytest.mark.slow
-    async def test_all_of_it_on_a_low_terminal(self) -> None:
+    async def test_menu_is_complete_on_a_small_terminal(self) -> None:
         """A 60-by-20 terminal shows all lines that matter for the decision; page keys scroll."""
         async with stage(asking(), size=(60, 20)) as on:
             await open_menu(on)
@@ -216,7 +216,7 @@ class TestMenu:
 
 
 class TestRefused:
-    async def test_a_rule_that_allows_none(self) -> None:
+    async def test_rule_that_forbids_grants(self) -> None:
         """The dialog reports that a rule forbids grants."""
         async with stage(asking(may_grant=False)) as on:
             dialog = await on.open_dialog()
@@ -225,7 +225,7 @@ class TestRefused:
             assert "No grants: the rule allows none" in on.painted()
 
     @pytest.mark.slow
-    async def test_several_people(self) -> None:
+    async def test_call_for_several_approvers(self) -> None:
         """A call that several operators must approve each time allows no grant."""
         async with stage(asking(may_grant=False, people=2)) as on:
             await on.open_dialog()
@@ -233,18 +233,18 @@ class TestRefused:
             assert "No grants: 2 people must approve each call" in on.painted()
 
     @pytest.mark.slow
-    async def test_an_uninspectable_command_only_as_it_is(self) -> None:
+    async def test_uninspectable_command_requires_exact_input(self) -> None:
         """G-51: an uninspectable command can only be granted with exactly its input."""
         async with stage(asking(exact_only="command: it reads a file")) as on:
             await open_menu(on)
             assert "not bash → deploy: only exactly this input can be granted" in text(on, "#narrowed")
             await keys(on, "right", "left")
-            await say_why(on)
+            await type_reason(on)
             await keys(on, "ctrl+g")
             assert on.hub.answers[0].grant == GrantTerms("input")
 
     @pytest.mark.slow
-    async def test_gone_meanwhile(self) -> None:
+    async def test_request_decided_elsewhere(self) -> None:
         """If the request is decided elsewhere, the open menu reports this and grants nothing."""
         async with stage(asking()) as on:
             await open_menu(on)
@@ -264,7 +264,7 @@ class TestTerms:
             *(("time", typed) for typed in ("", "0s", "5", "999999d", "soon")),
         ],
     )
-    def test_what_bounds_nothing(self, bound: str, typed: str) -> None:
+    def test_invalid_limits_are_rejected(self, bound: str, typed: str) -> None:
         """Limits that are not a number from 1 or a valid time are rejected."""
         with pytest.raises(TermsError):
             terms("names", bound, typed)
@@ -283,11 +283,13 @@ class TestTerms:
             ({}, "input", "A call with another value in any field asks again."),
         ],
     )
-    def test_what_asks_again(self, more: dict[str, object], scope: GrantScope, said: str) -> None:
+    def test_terms_describe_covered_and_excluded_calls(
+        self, more: dict[str, object], scope: GrantScope, said: str
+    ) -> None:
         """G-74: for each scope the dialog says what a grant covers and what asks again."""
         assert said in limits(deploy_request(**more), scope)
 
-    def test_the_sentence_names_no_more_than_was_shown(self) -> None:
+    def test_grant_fixes_values_that_no_map_reads(self) -> None:
         """G-74: a grant for a call without other names fixes the values that no map reads."""
         request = deploy_request(called="deploy", names=("deploy",))
         said = sentence(request, GrantTerms("names", uses=1))

@@ -44,7 +44,7 @@ class TestDenying:
             (" 1 ", PRESETS[0]),
         ],
     )
-    async def test_a_number_stands_for_a_reason(self, typed: str, reason: str | None) -> None:
+    async def test_number_selects_configured_reason(self, typed: str, reason: str | None) -> None:
         """Section 1: a number selects a configured reason; any other text is the reason itself."""
         async with stage(asking(), deny_reasons=PRESETS) as on:
             await on.open_dialog()
@@ -61,7 +61,7 @@ class TestDenying:
             )
 
     @pytest.mark.slow
-    async def test_what_is_chosen_is_marked(self) -> None:
+    async def test_selected_reason_is_marked(self) -> None:
         """Before enter is pressed, the dialog marks the reason that a number selects."""
         async with stage(asking(), deny_reasons=PRESETS) as on:
             await on.open_dialog()
@@ -134,7 +134,7 @@ class TestAccidents:
             assert on.app.screen is dialog
 
     @pytest.mark.slow
-    async def test_a_paste_is_told(self) -> None:
+    async def test_paste_is_reported(self) -> None:
         """Pasted text decides nothing, and the dialog reports this."""
         async with stage(asking()) as on:
             await on.open_dialog()
@@ -144,7 +144,7 @@ class TestAccidents:
             assert "Pasted text decides nothing" in on.painted()
 
     @pytest.mark.slow
-    async def test_a_pasted_reason_hides_nothing(self) -> None:
+    async def test_pasted_reason_shows_control_characters(self) -> None:
         """Control characters in a pasted reason become escapes."""
         async with stage(asking()) as on:
             await on.open_dialog()
@@ -156,14 +156,14 @@ class TestAccidents:
 
 
 class TestTime:
-    async def test_it_counts_down(self) -> None:
+    async def test_title_shows_age_and_time_left(self) -> None:
         """The title shows how long the request has waited and when it expires."""
         async with stage(asking(expires=NOW + timedelta(seconds=858))) as on:
             await on.open_dialog()
             assert "Approve: deploy — release-bot · waiting 0:42 · expires in 14:18" in on.painted()
 
     @pytest.mark.slow
-    async def test_at_its_end_nothing_is_decided(self) -> None:
+    async def test_expiry_is_reported_before_the_hub_does(self) -> None:
         """The dialog reports the expiry at once, even before the hub reports it."""
         async with stage(asking(expires=NOW)) as on:
             await on.open_dialog()
@@ -176,7 +176,7 @@ class TestTime:
             assert on.hub.asked == []
 
     @pytest.mark.slow
-    async def test_plus_gives_it_more(self) -> None:
+    async def test_plus_extends_the_deadline(self) -> None:
         """`+` extends the deadline by a quarter of an hour."""
         async with stage(asking(expires=NOW + timedelta(seconds=858))) as on:
             await on.open_dialog()
@@ -190,7 +190,7 @@ class TestTime:
             assert len(on.hub.answers) == 1
 
     @pytest.mark.slow
-    async def test_what_waits_for_ever_needs_no_more(self) -> None:
+    async def test_request_without_deadline_cannot_be_extended(self) -> None:
         """A request without a deadline has no `+` key."""
         async with stage(asking()) as on:
             await on.open_dialog()
@@ -201,7 +201,7 @@ class TestTime:
 
 
 class TestSeveralPeople:
-    async def test_the_first_is_told_who_is_missing(self) -> None:
+    async def test_first_approval_shows_progress(self) -> None:
         """After the first approval the dialog reports the progress, and the request stays open."""
         async with stage(asking(people=2)) as on:
             await on.open_dialog()
@@ -214,7 +214,7 @@ class TestSeveralPeople:
             assert "maria just now ✓ — 1 more needed, not you: you have approved" in on.painted()
 
     @pytest.mark.slow
-    async def test_the_other_one_s_dialog_follows(self) -> None:
+    async def test_open_dialog_shows_approval_of_another_operator(self) -> None:
         """An open dialog names the operator who approved, and its keys sleep again."""
         async with stage(asking(people=2)) as on:
             await on.open_dialog()
@@ -230,7 +230,7 @@ class TestSeveralPeople:
             assert len(on.hub.answers) == 1
 
     @pytest.mark.slow
-    async def test_how_long_ago_it_was_grows(self) -> None:
+    async def test_age_of_an_approval_is_updated(self) -> None:
         """An open dialog updates the age of an approval and keeps its scroll position."""
         text = "\n".join(f"echo {number}" for number in range(99))
         state = asking(people=2, given=("ada",), given_at=(NOW,), input={"command": text})
@@ -246,7 +246,7 @@ class TestSeveralPeople:
             assert body.scroll_offset.y == read
 
     @pytest.mark.slow
-    async def test_whoever_started_it_sees_why_it_waits(self) -> None:
+    async def test_session_author_sees_why_they_cannot_approve(self) -> None:
         """An operator cannot approve in a session they started, and the dialog says so."""
         async with stage(asking(people=2, opened_by="maria")) as on:
             await on.open_dialog()
@@ -254,7 +254,7 @@ class TestSeveralPeople:
 
 
 class TestChanged:
-    async def test_what_is_asked_in_its_place_comes_up(self) -> None:
+    async def test_replacement_request_is_shown_with_sleeping_keys(self) -> None:
         """The dialog changes to the new request with sleeping keys, and decides nothing by itself."""
         async with stage(asking()) as on:
             dialog = await on.open_dialog()
@@ -274,7 +274,7 @@ class TestChanged:
             assert isinstance(on.app.screen, LiveScreen)
 
     @pytest.mark.slow
-    async def test_a_decision_about_what_is_no_more(self) -> None:
+    async def test_refused_decision_on_outdated_request_is_reported(self) -> None:
         """If the hub refuses a decision about an old request, the dialog reports this and stays open."""
         async with stage(asking()) as on:
             dialog = await on.open_dialog()
@@ -285,7 +285,7 @@ class TestChanged:
             assert "This is not the request that was shown" in on.painted()
 
     @pytest.mark.slow
-    async def test_another_call_does_not_take_its_place(self) -> None:
+    async def test_request_for_another_call_does_not_replace_it(self) -> None:
         """Only the same call of the same session replaces a request. Others wait in the queue."""
         async with stage(asking()) as on:
             dialog = await on.open_dialog()

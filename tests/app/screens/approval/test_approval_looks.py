@@ -95,7 +95,7 @@ class TestLooks:
         assert snap_compare(app, terminal_size=size, run_before=keys("a"))
 
     @pytest.mark.slow
-    def test_of_a_group(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+    def test_group(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """The group that can approve, the approval so far, and a greyed key for an outside operator."""
         more = {"people": 2, "given": ("ada",), "given_at": (before(120),), "since": before(700)}
         groups = {"given_groups": (("security",),), "escalated": before(100), "note": None}
@@ -133,7 +133,7 @@ class TestPanels:
         assert snap_compare(console(commands=3), terminal_size=size, run_before=run)
 
     @pytest.mark.slow
-    def test_over(self, snap_compare: Compare, size: tuple[int, int]) -> None:
+    def test_decided_elsewhere(self, snap_compare: Compare, size: tuple[int, int]) -> None:
         """The operator who decided first, and that there is nothing left to decide."""
 
         async def run(pilot: Pilot[None]) -> None:

@@ -19,7 +19,7 @@ class TestLosing:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("told", [True, False])
-    async def test_the_dialog_is_over(self, told: bool) -> None:
+    async def test_dialog_names_the_other_decider(self, told: bool) -> None:
         """The dialog names the decider, known from an event or from the answer, and decides nothing."""
         async with stage() as on:
             dialog = await on.open_dialog()
@@ -50,7 +50,7 @@ class TestLosing:
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)
 
-    async def test_ones_own_decision_is_not_somebody_elses(self) -> None:
+    async def test_recorded_decision_with_lost_answer_is_reported_as_own(self) -> None:
         """If the answer is lost but the decision is recorded, the dialog reports it as the operator's."""
         async with stage() as on:
             dialog = await on.open_dialog()
@@ -66,7 +66,7 @@ class TestLosing:
             assert "Already" not in on.painted()
 
     @pytest.mark.slow
-    async def test_the_next_request_comes_up_after_it(self) -> None:
+    async def test_next_request_is_shown_after_closing(self) -> None:
         """A request that arrived in between is shown after the lost one is closed."""
         async with stage() as on:
             await on.open_dialog()
@@ -85,7 +85,7 @@ class TestLosing:
             assert on.app.screen.request.id == "ap2"
 
     @pytest.mark.slow
-    async def test_or_without_going_back(self) -> None:
+    async def test_n_opens_the_most_urgent_request(self) -> None:
         """If others wait, `n` shows the most urgent of them with sleeping keys."""
         async with stage(release_bot(), docs_writer()) as on:
             state = on.hub.states["docs-writer-77c0"]
@@ -114,7 +114,7 @@ class TestLosing:
             assert [asked[1] for asked in on.decisions()] == [rest[0]]
 
     @pytest.mark.slow
-    async def test_what_is_still_open_can_be_decided(self) -> None:
+    async def test_request_stays_decidable_after_failed_decision(self) -> None:
         """After a failed decision the request and the keys stay as they were."""
         async with stage() as on:
             dialog = await on.open_dialog()

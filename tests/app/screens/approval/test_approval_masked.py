@@ -72,7 +72,7 @@ class TestMaskedText:
             assert on.decisions() == []
 
     @pytest.mark.slow
-    async def test_that_is_refused(self) -> None:
+    async def test_hub_refusal_to_show_it_prevents_approval(self) -> None:
         """If the hub refuses to show masked text, the dialog reports this and nothing is approved."""
         async with stage(asking()) as on:
             await on.open_dialog()
@@ -84,7 +84,7 @@ class TestMaskedText:
             assert on.decisions() == []
 
     @pytest.mark.slow
-    async def test_that_imitates_the_dialog(self) -> None:
+    async def test_imitation_of_the_dialog_is_shown_as_text(self) -> None:
         """Masked text is shown behind a bar, with control characters as escapes."""
         async with stage(asking()) as on:
             on.hub.behind = "\x1b[2J\nWHY IT ASKS  nothing to see"
@@ -95,7 +95,7 @@ class TestMaskedText:
             assert "│ WHY IT ASKS  nothing to see" in on.painted()
 
     @pytest.mark.slow
-    async def test_closed_and_opened(self) -> None:
+    async def test_is_hidden_again_in_reopened_dialog(self) -> None:
         """A dialog that is opened again hides the masked text again."""
         async with stage(asking()) as on:
             await on.open_dialog()
@@ -110,7 +110,7 @@ class TestMaskedText:
             assert on.decisions() == []
 
     @pytest.mark.slow
-    async def test_a_plausible_secret(self) -> None:
+    async def test_plausible_secret_stays_hidden(self) -> None:
         """One key approves a call with a masked password, which stays hidden."""
         async with stage(asking(input={"command": "./deploy --password hunter2"})) as on:
             await on.open_dialog()
@@ -122,7 +122,7 @@ class TestMaskedText:
 
 
 class TestBatch:
-    def test_is_looked_at_by_itself(self) -> None:
+    def test_does_not_approve_masked_request(self) -> None:
         """A batch does not approve such a request and shows why."""
         request = deploy_request(input=CONTENT)
         why = too_much(request)

@@ -27,7 +27,7 @@ def asking(**more: object) -> SessionState:
 
 class TestDialog:
     @pytest.mark.slow
-    async def test_approve_is_greyed_and_says_where_it_is_done(self) -> None:
+    async def test_approve_is_greyed_and_link_is_offered(self) -> None:
         """Nothing is sent. One key shows the link and its QR code."""
         async with stage(asking()) as on:
             on.hub.page = PAGE
@@ -43,7 +43,7 @@ class TestDialog:
             await on.until("█")
 
     @pytest.mark.slow
-    async def test_without_a_page_it_says_what_to_run(self) -> None:
+    async def test_console_without_page_address_names_the_command(self) -> None:
         """A console that hosts its agents itself knows no page address."""
         async with stage(asking()) as on:
             await on.open_dialog()
@@ -65,7 +65,7 @@ class TestDialog:
             assert not decision[2]
 
     @pytest.mark.slow
-    async def test_other_requests_have_no_such_key(self) -> None:
+    async def test_link_key_does_nothing_for_other_requests(self) -> None:
         """`w` opens nothing for other requests."""
         async with stage(asking(approvers=None)) as on:
             await on.open_dialog()
@@ -76,7 +76,7 @@ class TestDialog:
 
 
 class TestOtherWays:
-    def test_no_list_approves_it(self) -> None:
+    def test_batch_triage_and_grants_cannot_approve(self) -> None:
         """Batch, triage and grants do not approve it."""
         request = asking().approvals["ap1"]
         assert "passkey" in (too_much(request) or "")

@@ -39,12 +39,12 @@ def asking(**more: object) -> SessionState:
     return state
 
 
-def squeezed(text: str) -> str:
+def without_wrapping(text: str) -> str:
     """A text without the characters that wrapping, borders and bars add."""
     return "".join(letter for letter in text if letter.isascii() and not letter.isspace())
 
 
-async def all_pages(on: Stage, key: str = "a") -> str:
+async def show_all_pages(on: Stage, key: str = "a") -> str:
     """Press `key` until nothing is unseen, and return all that was painted."""
     guard = on.app.screen.query_one(RequestList).guard
     seen = on.painted()
@@ -60,7 +60,7 @@ async def all_pages(on: Stage, key: str = "a") -> str:
 class TestLongRequests:
     @pytest.mark.slow
     @pytest.mark.parametrize(("more", "size"), pairs(LONG, SIZES))
-    async def test_all_was_painted_before_it_is_approved(
+    async def test_approval_requires_all_pages_shown(
         self, more: dict[str, object], size: tuple[int, int]
     ) -> None:
         """`a` shows each page, and approves only after the bad line among them was on screen."""
@@ -70,9 +70,9 @@ class TestLongRequests:
             await on.press("a")
             await on.wake()
             assert on.decisions() == []
-            seen += await all_pages(on)
+            seen += await show_all_pages(on)
             assert on.decisions() == []
-            assert BAD in squeezed(seen)
+            assert BAD in without_wrapping(seen)
             await on.press("a")
             await on.settle()
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]
@@ -88,7 +88,7 @@ class TestLongRequests:
             assert on.decisions() == [("decide", "ap1", True, "maria", None)]
 
     @pytest.mark.slow
-    async def test_the_frame_says_how_much_is_left(self) -> None:
+    async def test_frame_shows_next_page_number(self) -> None:
         """Key bar and frame announce the next page with its number."""
         async with stage(asking(**LONG["heredoc"]), size=(80, 24)) as on:
             await on.open_dialog()
@@ -97,27 +97,27 @@ class TestLongRequests:
             await on.press("a")
             await on.wake()
             await on.until("a show the next page · 3 of 18")
-            await all_pages(on)
+            await show_all_pages(on)
             await on.until("✓a approve")
             assert "show the next page" not in on.painted()
 
     @pytest.mark.slow
     @pytest.mark.parametrize("key", ["a", "e", "g"])
-    async def test_no_way_of_approving_passes_it(self, key: str) -> None:
+    async def test_edit_and_grant_require_all_pages_shown(self, key: str) -> None:
         """Edit and grant keys open their forms only after all pages were on screen."""
         async with stage(asking(**LONG["heredoc"])) as on:
             dialog = await on.open_dialog()
             await on.press(key)
             await on.wake()
             assert on.app.screen is dialog
-            await all_pages(on, key)
+            await show_all_pages(on, key)
             assert on.app.screen is dialog
             await on.press(key)
             await on.settle()
             assert {"e": InputForm, "g": GrantScreen}.get(key) in (None, type(on.app.screen))
 
     @pytest.mark.slow
-    async def test_denying_takes_no_reading(self) -> None:
+    async def test_denial_does_not_require_all_pages(self) -> None:
         """A denial does not require that all pages were on screen."""
         async with stage(asking(**LONG["heredoc"])) as on:
             await on.open_dialog()
@@ -141,12 +141,12 @@ class TestWaysAround:
             await on.wake()
             assert on.decisions() == []
             assert dialog.query_one(RequestList).scroll_offset.y < 100
-            assert "line 150" in await all_pages(on)
+            assert "line 150" in await show_all_pages(on)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("size", [(60, 20), (80, 20), (80, 24)])
     @pytest.mark.parametrize("scrolled", [False, True])
-    async def test_what_is_unfolded_is_shown(self, size: tuple[int, int], scrolled: bool) -> None:
+    async def test_unfolded_lines_count_only_in_view(self, size: tuple[int, int], scrolled: bool) -> None:
         """Unfolded lines count as seen only where they stay in view."""
         old = [f"old line {number}" for number in range(40)]
         new = [f"EVIL {n}" if n % 7 == 0 else line for n, line in enumerate(old)]
@@ -165,7 +165,7 @@ class TestWaysAround:
             assert [n for n in range(0, 40, 7) if f"│ EVIL {n} " not in stable] == []
 
     @pytest.mark.slow
-    async def test_page_down_counts(self) -> None:
+    async def test_pages_read_with_page_down_count(self) -> None:
         """Pages read with the list's keys count as seen."""
         async with stage(asking(**LONG["heredoc"]), size=(80, 24)) as on:
             await on.open_dialog()
@@ -190,7 +190,7 @@ class TestWaysAround:
             assert not on.app.screen.query_one(RequestList).guard.complete
 
     @pytest.mark.slow
-    async def test_a_key_too_early_delays_no_page(self) -> None:
+    async def test_early_key_shows_pages_but_approves_nothing(self) -> None:
         """Keys pressed too early still show page after page, but approve nothing."""
         async with stage(asking(**LONG["heredoc"])) as on:
             await on.open_dialog()
@@ -217,7 +217,7 @@ class TestWaysAround:
             await on.press("a")
             await on.wake()
             assert on.decisions() == []
-            assert BAD in squeezed(await all_pages(on))
+            assert BAD in without_wrapping(await show_all_pages(on))
 
     async def test_too_small_a_terminal_approves_nothing(self) -> None:
         """If no line of the request fits on the screen, nothing is approved."""
@@ -232,11 +232,11 @@ class TestWaysAround:
             assert on.decisions() == []
 
     @pytest.mark.slow
-    async def test_what_is_asked_anew_is_unseen(self) -> None:
+    async def test_changed_request_counts_as_unseen(self) -> None:
         """A changed request must be shown again from its first line."""
         async with stage(asking(**LONG["heredoc"])) as on:
             dialog = await on.open_dialog()
-            await all_pages(on)
+            await show_all_pages(on)
             on.hub.asked_again("ap1", digest="other", input={"command": HEREDOC.replace("150", "rm")})
             await on.settle()
             assert dialog.request.id == "ap1+"
@@ -244,13 +244,13 @@ class TestWaysAround:
             await on.press("a")
             await on.wake()
             assert on.decisions() == []
-            assert "line rm" in await all_pages(on)
+            assert "line rm" in await show_all_pages(on)
             await on.press("a")
             await on.settle()
             assert [asked[1] for asked in on.decisions()] == ["ap1+"]
 
     @pytest.mark.slow
-    async def test_behind_a_panel_nothing_counts(self) -> None:
+    async def test_request_changed_behind_help_counts_as_unseen(self) -> None:
         """A request that changes while help covers the dialog stays unseen until help is closed."""
         async with stage(asking()) as on:
             dialog = await on.open_dialog()
@@ -264,7 +264,7 @@ class TestWaysAround:
             assert dialog.query_one(RequestList).guard.complete
 
     @pytest.mark.slow
-    async def test_a_notice_covers_lines(self) -> None:
+    async def test_lines_under_a_notification_count_as_unseen(self) -> None:
         """Lines that a notification may have covered count only after it has disappeared."""
         async with stage(asking(**LONG["heredoc"])) as on:
             dialog = await on.open_dialog()
@@ -282,18 +282,18 @@ class TestWaysAround:
             assert (shown.guard.next_row or 0) > (row or 0)
 
     @pytest.mark.slow
-    async def test_reopened_it_is_read_again(self) -> None:
+    async def test_reopened_dialog_counts_as_unseen(self) -> None:
         """A dialog that is opened again must be read again."""
         async with stage(asking(**LONG["heredoc"])) as on:
             await on.open_dialog()
-            await all_pages(on)
+            await show_all_pages(on)
             await on.press("escape")
             await on.settle()
             dialog = await on.open_dialog()
             assert not dialog.query_one(RequestList).guard.complete
 
     @pytest.mark.slow
-    async def test_the_wheel_counts_what_it_shows(self) -> None:
+    async def test_lines_scrolled_by_wheel_count_as_seen(self) -> None:
         """Lines scrolled into view with the mouse wheel count as seen."""
         async with stage(asking(**LONG["heredoc"]), size=(80, 24)) as on:
             dialog = await on.open_dialog()
@@ -321,12 +321,12 @@ class TestWaysAround:
 
 @pytest.mark.slow
 class TestReviewedEdit:
-    async def test_all_changes_are_seen_first(self) -> None:
+    async def test_approval_requires_all_changes_shown(self) -> None:
         """A long edit is approved only after all its changes were on screen."""
         before = "\n".join(f"line {n}" for n in range(120))
         async with stage(asking(input={"script": before}), size=(80, 24)) as on:
             await on.open_dialog()
-            await all_pages(on, "e")
+            await show_all_pages(on, "e")
             await on.press("e")
             await on.settle()
             form = on.app.screen

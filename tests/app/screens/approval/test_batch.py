@@ -63,7 +63,7 @@ THREE = (asks(1), asks(2), asks(3))
 
 @pytest.mark.slow
 class TestPlaces:
-    async def test_no_key_comes_where_another_was(self) -> None:
+    async def test_deny_key_keeps_its_place(self) -> None:
         """The label of `A` changes after everything was seen, but `D` keeps its place."""
         many = [asks(n) for n in range(1, 30)]
         async with batch(*many, size=(80, 24)) as (on, _):
@@ -79,7 +79,7 @@ class TestPlaces:
 
 class TestDeciding:
     @pytest.mark.slow
-    async def test_all_are_approved_each_by_its_digest(self) -> None:
+    async def test_each_request_is_approved_by_its_digest(self) -> None:
         """Batch: `A` approves every request as the operator, bound to the digest in the table."""
         async with batch(*THREE) as (on, _):
             await on.press("A")
@@ -106,7 +106,7 @@ class TestDeciding:
             assert on.painted().count("✓ denied") == 3
 
     @pytest.mark.slow
-    async def test_what_others_have_is_asked_once_more(self) -> None:
+    async def test_request_claimed_by_another_requires_second_key(self) -> None:
         """Batch: requests that another operator has claimed are decided only after a second key press."""
         taken = asks(2, claim=ClaimRecord(by="ben", at=NOW, until=NOW + timedelta(minutes=5)))
         for key, said in (("A", "approved"), ("D", "Reason for all")):
@@ -160,7 +160,7 @@ class TestDeciding:
             assert on.hub.answers == []
 
     @pytest.mark.slow
-    async def test_several_people_are_counted(self) -> None:
+    async def test_missing_approvals_are_counted(self) -> None:
         """Batch: if two operators must approve, the row says that one more is missing."""
         async with batch(asks(1, people=2), asks(2)) as (on, _):
             assert "0 of 2: two people must approve" in on.painted()
@@ -169,7 +169,7 @@ class TestDeciding:
             assert "must approve" in on.painted()
 
     @pytest.mark.slow
-    async def test_what_the_hub_refuses_is_told_per_request(self) -> None:
+    async def test_hub_refusal_is_shown_per_request(self) -> None:
         """Batch: each row shows its result in the hub's words."""
         async with batch(*THREE) as (on, _):
             on.hub.refuse = "Already denied by ben"
@@ -178,7 +178,7 @@ class TestDeciding:
             assert on.painted().count("■ already denied by ben") == 3
 
     @pytest.mark.slow
-    async def test_a_hub_that_breaks_ends_the_batch_in_words(self) -> None:
+    async def test_hub_exception_is_shown_and_other_requests_are_decided(self) -> None:
         """Batch: a request whose decision raises an exception shows it. The others are decided."""
         async with batch(*THREE) as (on, _):
 
@@ -193,7 +193,7 @@ class TestDeciding:
             assert "■ not decided: the journal is gone" in on.painted()
 
     @pytest.mark.slow
-    async def test_from_the_palette(self) -> None:
+    async def test_palette_lists_both_decisions(self) -> None:
         """Palette: both decisions are listed by name and count as deciding keys."""
         async with batch(*THREE) as (on, screen):
             named = {c.title: c for c in binding_commands(on.app, screen)}
@@ -204,7 +204,7 @@ class TestDeciding:
 
 @pytest.mark.slow
 class TestReading:
-    async def test_every_page_must_have_been_in_view(self) -> None:
+    async def test_approval_requires_all_pages_shown(self) -> None:
         """Batch: `A` shows page after page, and approves only once all of the table was on screen."""
         requests = [asks(n) for n in range(20)]
         async with batch(*requests, size=(80, 24)) as (on, _):
@@ -215,7 +215,7 @@ class TestReading:
             await on.until("20 requests decided")
             assert len(on.hub.answers) == 20
 
-    async def test_the_end_alone_does_not_count(self) -> None:
+    async def test_lines_skipped_by_end_count_as_unseen(self) -> None:
         """Batch: lines skipped by a jump to the end count as unseen."""
         requests = [asks(n) for n in range(40)]
         async with batch(*requests, size=(80, 24)) as (on, screen):
@@ -228,7 +228,7 @@ class TestReading:
             await on.press("A")
             await on.until("40 requests decided")
 
-    async def test_denying_takes_no_reading(self) -> None:
+    async def test_denial_does_not_require_all_pages(self) -> None:
         """Batch: a denial does not require that all pages were on screen."""
         requests = [asks(n) for n in range(20)]
         async with batch(*requests, size=(80, 24)) as (on, _):
@@ -237,7 +237,7 @@ class TestReading:
             await on.press("enter")
             await on.until("20 requests decided")
 
-    async def test_what_is_too_long_is_not_approved(self) -> None:
+    async def test_request_too_long_for_the_table_is_not_approved(self) -> None:
         """Batch: a request whose input is too long for the table must be approved in its own dialog."""
         async with batch(asks(1), asks(2, input={"text": "x" * 5_000})) as (on, screen):
             assert "5,004 characters: open the request to read them" in on.painted()
@@ -296,7 +296,7 @@ class TestMeanwhile:
             assert [a.approval_id for a in on.hub.answers] == ["q3"]
 
     @pytest.mark.slow
-    async def test_progress_of_people_is_shown(self) -> None:
+    async def test_partial_approval_updates_the_row(self) -> None:
         """Batch: when one of two operators approves, the row is updated and keys sleep again."""
         async with batch(asks(1, people=2), asks(2)) as (on, screen):
             on.hub.given("q1", "ben")
@@ -304,7 +304,7 @@ class TestMeanwhile:
             assert screen.sleeps_for() > 0
 
     @pytest.mark.slow
-    async def test_a_new_request_does_not_take_the_table_away(self) -> None:
+    async def test_new_request_does_not_change_the_table(self) -> None:
         """Never by accident: a notice announces a new request, and the table does not change."""
         async with batch(*THREE) as (on, screen):
             on.hub.request(asks(9, tool="rm"))
@@ -313,7 +313,7 @@ class TestMeanwhile:
             assert len(screen.rows) == 3
 
     @pytest.mark.slow
-    async def test_a_failing_hub_is_told(self) -> None:
+    async def test_hub_failure_is_reported(self) -> None:
         """Batch: if the hub does not answer, the table reports this and strikes nothing out."""
         async with batch(*THREE) as (on, screen):
 
@@ -329,7 +329,7 @@ class TestMeanwhile:
 
 
 class TestTimes:
-    async def test_what_expires_says_when(self) -> None:
+    async def test_request_shows_age_and_time_left(self) -> None:
         """Batch: each request shows its age and the time until it expires."""
         async with batch(asks(1, expires=NOW + timedelta(seconds=90)), asks(2)) as (on, _):
             assert "waits 1:00 · 1:30 left" in on.painted()

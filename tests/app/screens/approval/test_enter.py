@@ -8,7 +8,7 @@ from ...support.stage import stage
 
 
 class TestEnter:
-    async def test_before_a_reason_is_asked_for(self) -> None:
+    async def test_enter_before_reason_line_reports_no_denial(self) -> None:
         """`d` and enter typed fast on the live screen open the dialog, which says nothing is denied."""
         async with stage() as on:
             await on.press("d", "enter")
@@ -16,7 +16,7 @@ class TestEnter:
             assert on.decisions() == []
 
     @pytest.mark.slow
-    async def test_right_after_d(self) -> None:
+    async def test_early_enter_in_reason_line_denies_nothing(self) -> None:
         """Enter pressed before the reason line can be read denies nothing; the dialog reports this."""
         async with stage() as on:
             await on.open_dialog()
@@ -30,7 +30,7 @@ class TestEnter:
 
 
 class TestSettled:
-    async def test_in_the_title(self) -> None:
+    async def test_title_reports_decision_elsewhere(self) -> None:
         """The title of a dialog whose request was decided elsewhere says so."""
         async with stage() as on:
             dialog = await on.open_dialog()

@@ -19,7 +19,7 @@ SAID = "SO FAR             ben has this"
 
 
 class TestFuse:
-    async def test_u_takes_it_back(self) -> None:
+    async def test_u_takes_a_waiting_approval_back(self) -> None:
         """A waiting approval shows the approver, the remaining time and the key. `a` approves nothing."""
         fuse = FuseRecord(by="ben", at=NOW, until=SOON)
         async with stage(asking(fuse=fuse)) as on:
@@ -33,7 +33,7 @@ class TestFuse:
             assert ("take back", "ap1", "maria") in on.hub.asked
 
     @pytest.mark.slow
-    async def test_is_said_when_it_is_gone(self) -> None:
+    async def test_dialog_names_operator_who_took_approval_back(self) -> None:
         """The dialog names the operator who took the approval back, and `u` does nothing."""
         async with stage(asking(taken_back="ben")) as on:
             await on.open_dialog()
@@ -43,7 +43,7 @@ class TestFuse:
             assert all(each[0] != "take back" for each in on.hub.asked)
 
     @pytest.mark.slow
-    async def test_in_the_queue(self) -> None:
+    async def test_queue_offers_the_take_back_key(self) -> None:
         """The queue offers the same key."""
         fuse = FuseRecord(by="ben", at=NOW, until=SOON)
         async with stage(asking(fuse=fuse)) as on:
@@ -58,35 +58,35 @@ class TestFuse:
 class TestWhileTheDialogStays:
     """The dialog shows other operators' actions at once, not only at its next tick."""
 
-    async def test_in_an_open_dialog(self) -> None:
+    async def test_claim_is_shown_in_open_dialog(self) -> None:
         """An open dialog shows a claim."""
         async with stage(asking()) as on:
             await on.open_dialog()
             await on.until("nobody has decided")
-            _claim(on)
+            _claim_by_ben(on)
             await on.until(SAID)
 
-    async def test_in_one_that_is_opened_again(self) -> None:
+    async def test_claim_is_shown_in_reopened_dialog(self) -> None:
         """A dialog that was closed before the claim shows it when it opens again."""
         async with stage(asking()) as on:
             await on.open_dialog()
             await on.until("nobody has decided")
             await on.press("escape")
             await on.settle()
-            _claim(on)
+            _claim_by_ben(on)
             await on.settle()
             await on.open_dialog()
             await on.until(SAID)
 
 
-def _claim(on: Stage) -> None:
+def _claim_by_ben(on: Stage) -> None:
     request = on.hub._change("ap1", claim=ClaimRecord(by="ben", at=NOW, until=SOON))
     claimed = ApprovalClaimed(approval_id="ap1", call_id=request.call_id, by="ben", until=SOON)
     on.hub.publish(request.session, claimed)
 
 
 class TestClaim:
-    async def test_of_another_is_asked_once_more(self) -> None:
+    async def test_deciding_over_another_claim_requires_second_key(self) -> None:
         """A request that another operator claimed is decided only after a second key press."""
         claim = ClaimRecord(by="ben", at=NOW, until=SOON)
         async with stage(asking(claim=claim)) as on:
@@ -102,7 +102,7 @@ class TestClaim:
             assert [each.approved for each in on.hub.answers] == [True]
 
     @pytest.mark.slow
-    async def test_c_claims_and_gives_up(self) -> None:
+    async def test_c_claims_and_releases(self) -> None:
         """`c` claims a request, or releases the operator's own claim. Nothing else is asked."""
         async with stage(asking()) as on:
             await on.open_dialog()
@@ -119,7 +119,7 @@ class TestClaim:
 
 
 class TestComment:
-    async def test_with_a_name_asks_that_person(self) -> None:
+    async def test_mention_addresses_that_operator(self) -> None:
         """A line that begins with `@` and a name is a comment for that operator."""
         async with stage(asking()) as on:
             await on.open_dialog()
@@ -145,7 +145,7 @@ class TestComment:
 
 
 class TestReading:
-    async def test_is_told_while_the_dialog_is_open(self) -> None:
+    async def test_hub_learns_which_request_is_read(self) -> None:
         """The hub learns which request the operator reads, and that the operator no longer reads it."""
         async with stage(asking()) as on:
             await on.open_dialog()

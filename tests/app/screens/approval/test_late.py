@@ -23,7 +23,7 @@ HELD = FuseRecord(by="ben", at=NOW, until=NOW)
 
 
 class TestSaysSo:
-    def test_in_queue_title_and_triage(self) -> None:
+    def test_queue_title_and_triage_show_lost_client(self) -> None:
         """Each shows that the client has disconnected and how long the request stays open."""
         late = asks(1, late=UNTIL)
         words = ["late: client gone", "open 14:18"]
@@ -33,14 +33,14 @@ class TestSaysSo:
         assert "late" not in request_title(late, NOW, 90, over=True).plain
         assert "its client is gone" in (must_be_opened(late) or "")
 
-    def test_what_runs_a_held_approval(self) -> None:
+    def test_held_approval_runs_at_agents_next_call(self) -> None:
         """A held approval shows that it runs when the agent calls again, not at a time."""
         held = asks(1, late=UNTIL, fuse=HELD)
         assert fuse_words(held, NOW) == ("approved by ben", "runs when called again", "u takes it back")
 
 
 class TestDialog:
-    async def test_says_what_an_approval_does(self) -> None:
+    async def test_dialog_explains_held_approval(self) -> None:
         """Before the approval the dialog says that it is held for the agent's next such call."""
         async with stage(asking(late=UNTIL), size=(120, 40)) as on:
             await on.open_dialog()
@@ -49,7 +49,7 @@ class TestDialog:
             assert "an approval is held for the agent's next such call" in shown
 
     @pytest.mark.slow
-    async def test_a_held_approval_is_taken_back(self) -> None:
+    async def test_held_approval_can_be_taken_back(self) -> None:
         """A held approval can only be given once, and `u` takes it back."""
         async with stage(asking(late=UNTIL, fuse=HELD), size=(120, 40)) as on:
             await on.open_dialog()

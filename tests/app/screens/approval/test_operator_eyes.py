@@ -27,7 +27,7 @@ class TestOneWayOut:
     """The frame alone says what escape does."""
 
     @pytest.mark.slow
-    async def test_of_the_dialog(self) -> None:
+    async def test_dialog_shows_decide_later_once(self) -> None:
         """Dialog: `esc decide later` is shown once at every width, beside the deciding keys."""
         for size in ((80, 24), (120, 40)):
             async with stage(size=size) as on:
@@ -38,7 +38,7 @@ class TestOneWayOut:
                 assert "s deny and stop" in bar
                 assert "x explain" in bar
 
-    async def test_of_the_line_for_a_reason(self) -> None:
+    async def test_reason_line_does_not_offer_to_close_dialog(self) -> None:
         """Deny: while a reason is typed, escape goes back; no label says that it closes the dialog."""
         async with stage(size=(80, 24)) as on:
             await on.open_dialog()
@@ -48,7 +48,7 @@ class TestOneWayOut:
             assert "decide later" not in on.painted()
 
     @pytest.mark.slow
-    async def test_of_a_batch(self) -> None:
+    async def test_batch_shows_decide_later_once(self) -> None:
         """Batch: `decide later` is shown once, before and after the end of the table was seen."""
         for size in ((80, 24), (120, 40)):
             async with batch(asks(1), asks(2, input={"command": "x\n" * 9}), size=size) as (on, _):
@@ -58,7 +58,7 @@ class TestOneWayOut:
                 assert on.painted().count("decide later") == 1
 
     @pytest.mark.slow
-    async def test_more_time_goes_before_explanations(self) -> None:
+    async def test_extend_key_is_in_view_at_80_columns(self) -> None:
         """Extend: at 80 columns the key that extends the deadline is in view."""
         async with stage(several(), size=(80, 24)) as on:
             await on.open_dialog()
@@ -72,23 +72,23 @@ class TestPeopleInABatch:
         made = batch_lines([_row(one), _row(two)], {state.id: state}, NOW, 113, viewer)
         return "\n".join(line.plain for line in made)
 
-    def test_when_each_approved(self) -> None:
+    def test_approver_and_age_are_shown(self) -> None:
         """Two-person rule: a batch names the operator who has approved and shows how long ago."""
         assert "1 of 2: ben 2 min ago ✓ — 1 more needed" in self.lines()
 
-    def test_why_it_is_not_yours(self) -> None:
+    def test_own_earlier_approval_is_shown(self) -> None:
         """Two-person rule: an operator who has already approved sees this before approving the batch."""
         assert "not you: you have approved" in self.lines(Viewer("ben"))
         assert "not you" not in self.lines(Viewer("maria"))
 
-    def test_one_is_enough(self) -> None:
+    def test_single_approver_is_not_mentioned(self) -> None:
         """Batch: requests for a single approver do not mention a number of people."""
         made = batch_lines([_row(asks(1)), _row(asks(2))], {}, NOW, 113, Viewer("maria"))
         assert not any("of 1" in line.plain or "people" in line.plain for line in made)
 
 
 class TestNarrow:
-    async def test_whose_transcript_and_what_it_cost(self) -> None:
+    async def test_header_shows_session_mode_and_cost(self) -> None:
         """Narrow screens: the header shows the session, its mode, and its cost of the limit."""
         state = release_bot()
         state.input_tokens, state.output_tokens = 12_345, 678
@@ -99,7 +99,7 @@ class TestNarrow:
             assert lines[2].startswith(" release-bot  ◐ asks  enforce  scripted · $1.25 of $2.00")
 
     @pytest.mark.slow
-    async def test_how_many_are_marked(self) -> None:
+    async def test_number_of_marked_requests_is_shown(self) -> None:
         """Batch: if a pane has no frame, the number of marked requests is shown above the queue."""
         async with stage(several(), size=(80, 24)) as on:
             await on.press("alt+5", "space", "j", "space")
@@ -110,7 +110,7 @@ class TestNarrow:
             assert "Waiting (3) ─" in on.painted()
 
     @pytest.mark.slow
-    async def test_the_panes_keep_their_lines(self) -> None:
+    async def test_pane_title_uses_an_empty_line(self) -> None:
         """Narrow screens: the pane's title replaces an empty line."""
         async with stage(size=(80, 24)) as on:
             await on.press("alt+3")
@@ -119,7 +119,9 @@ class TestNarrow:
             assert on.painted().split("\n")[3].startswith("▌ [x]")
 
     @pytest.mark.slow
-    async def test_counts_are_not_broken(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_sums_wrap_between_counts(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The sums of the what-if screen wrap between two of them at 80 columns."""
         monkeypatch.chdir(tmp_path)
         async with showing(BY_NAME["judged"], tmp_path, (80, 24)) as on:
@@ -130,7 +132,7 @@ class TestNarrow:
 
 class TestHelp:
     @pytest.mark.slow
-    async def test_a_dialogs_own_keys_first(self) -> None:
+    async def test_deciding_keys_of_a_dialog_are_first(self) -> None:
         """`?`: over the dialog, keys that decide are listed before keys that scroll."""
         async with stage(size=(80, 24)) as on:
             await on.open_dialog()
@@ -140,7 +142,7 @@ class TestHelp:
             assert text.index("approval.approve") < text.index("approval.deny")
             assert "list.up" not in text
 
-    async def test_elsewhere_what_has_the_focus(self) -> None:
+    async def test_keys_of_focused_part_are_first(self) -> None:
         """`?`: on a screen, keys of the focused part are listed first."""
         async with stage() as on:
             await on.press("alt+5")
@@ -150,7 +152,7 @@ class TestHelp:
 
 class TestNotices:
     @pytest.mark.slow
-    async def test_several_requests_are_one_notice(self) -> None:
+    async def test_further_requests_are_counted_in_one_notice(self) -> None:
         """New requests: a visible notice counts further requests, so notices do not pile up."""
         async with batch(asks(1), asks(2), size=(80, 24)) as (on, _):
             on.hub.request(asks(7, tool="migrate"))
@@ -164,7 +166,7 @@ class TestNotices:
             await on.until("push needs approval")
 
     @pytest.mark.slow
-    async def test_requests_that_come_at_once(self) -> None:
+    async def test_simultaneous_requests_are_one_notice(self) -> None:
         """New requests: many at once, as after a rule is switched, are one notice, too."""
         async with batch(asks(1), asks(2), size=(80, 24)) as (on, _):
             for number in range(3, 11):
@@ -176,7 +178,7 @@ class TestNotices:
 
 
 class TestFatigue:
-    def test_nobody_has_decided(self) -> None:
+    def test_empty_table_explains_itself(self) -> None:
         """Fatigue: a table without rows says why it is empty."""
         found = Fatigue(since=None, total=Tally(requests=1), rules=(), operators=())
         assert "Nobody has decided anything yet." in [line.plain for line in _operators(found, 78)]
@@ -189,7 +191,7 @@ class TestFatigue:
 class TestGrant:
     @pytest.mark.variants
     @pytest.mark.parametrize(("width", "told"), [(80, True), (60, False)])
-    async def test_how_it_is_chosen(self, width: int, told: bool) -> None:
+    async def test_panel_shows_selection_keys(self, width: int, told: bool) -> None:
         """Grants: the panel shows which keys choose, if there is room."""
         async with stage(asking(asks(1)), size=(width, 24)) as on:
             await on.open_dialog()

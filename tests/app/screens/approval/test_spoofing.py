@@ -96,7 +96,9 @@ def assert_harmless(on: Stage) -> None:
 class TestHostileText:
     @pytest.mark.slow
     @pytest.mark.parametrize(("size", "text"), pairs(SIZES, TEXTS))
-    async def test_every_place_shows_it_harmlessly(self, text: str, size: tuple[int, int]) -> None:
+    async def test_hostile_text_is_shown_as_text_in_every_pane(
+        self, text: str, size: tuple[int, int]
+    ) -> None:
         """Markup, escape sequences, bidi, zero-width and a long text in every pane and panel."""
         state, request = hostile(text)
         state.approvals["ap1"] = request
@@ -125,7 +127,9 @@ class TestHostileText:
 
     @pytest.mark.slow
     @pytest.mark.parametrize(("size", "text"), pairs(SIZES, TEXTS))
-    async def test_every_place_of_the_dialog(self, text: str, size: tuple[int, int]) -> None:
+    async def test_hostile_text_is_shown_as_text_in_the_dialog(
+        self, text: str, size: tuple[int, int]
+    ) -> None:
         """Effects, notes, operators, presets, warnings, previews; the form, the review and the grants."""
         text = text[:200_000]
         state, request = hostile(text)

@@ -23,16 +23,16 @@ NESTED = {"body": {"rows": [list(range(1000)) for _ in range(60)]}}
 LINES = {"text": "\n".join(f"line {n}" for n in range(MOST_VALUES + 5))}
 
 
-def long_one(given: object) -> ApprovalState:
+def request_with_input(given: object) -> ApprovalState:
     return asks(1, input=given)
 
 
 class TestReason:
     @pytest.mark.slow
     @pytest.mark.parametrize("given", [FIELDS, NESTED, LINES], ids=["fields", "nested", "lines"])
-    def test_of_what_nobody_reads(self, given: object) -> None:
+    def test_too_long_input_names_the_command(self, given: object) -> None:
         """Fields, nested values and lines count. The reason names the command that shows all of them."""
-        reason = unreadable_reason(long_one(given))
+        reason = unreadable_reason(request_with_input(given))
         assert reason is not None
         assert "interlock approvals show q1" in reason
 
@@ -45,15 +45,15 @@ class TestReason:
             {},
         ],
     )
-    def test_none_of_what_is_shown(self, given: object) -> None:
+    def test_input_within_limits_has_no_reason(self, given: object) -> None:
         """An input up to the limits, or of a single line, is shown in full."""
-        assert unreadable_reason(long_one(given)) is None
+        assert unreadable_reason(request_with_input(given)) is None
 
     @pytest.mark.slow
     @pytest.mark.parametrize("given", [FIELDS, NESTED, LINES], ids=["fields", "nested", "lines"])
-    def test_an_excerpt_is_never_all_of_it(self, given: object) -> None:
+    def test_excerpt_is_short_with_a_warning(self, given: object) -> None:
         """An excerpt is short, has a warning above it, and cannot be unfolded."""
-        request = long_one(given)
+        request = request_with_input(given)
         text = request_text(request, None, NOW, 100, 30, expanded=True)
         assert len(text.lines) < 100
         assert text.hidden
@@ -62,18 +62,18 @@ class TestReason:
         assert len(excerpt(request.input)) <= 41
 
     @pytest.mark.slow
-    def test_a_terminal_without_screens_prints_all(self) -> None:
+    def test_printed_request_is_complete(self) -> None:
         """A printed request is complete."""
-        text = request_text(long_one(LINES), None, NOW, 100, 0, expanded=True, bounded=False)
+        text = request_text(request_with_input(LINES), None, NOW, 100, 0, expanded=True, bounded=False)
         assert len(text.lines) > MOST_VALUES
 
 
 @pytest.mark.slow
 class TestDialog:
     @pytest.mark.parametrize("given", [FIELDS, NESTED, LINES], ids=["fields", "nested", "lines"])
-    async def test_is_denied_and_not_approved(self, given: object) -> None:
+    async def test_request_can_be_denied_but_not_approved(self, given: object) -> None:
         """No key approves it, however far the operator scrolls. The dialog shows why, and deny works."""
-        async with stage(asking(long_one(given)), size=(120, 40)) as on:
+        async with stage(asking(request_with_input(given)), size=(120, 40)) as on:
             dialog = await on.open_dialog()
             for key in ("a", "space", "end", "a", "home", "pagedown", "a", "g", "e"):
                 await on.press(key)
@@ -90,9 +90,9 @@ class TestDialog:
             [answer] = on.hub.answers
             assert not answer.approved
 
-    async def test_not_from_the_table_either(self) -> None:
+    async def test_triage_does_not_approve_it(self) -> None:
         """Triage does not approve it either."""
-        async with stage(asking(long_one(FIELDS)), size=(120, 40)) as on:
+        async with stage(asking(request_with_input(FIELDS)), size=(120, 40)) as on:
             await on.app.run_action("triage")
             await on.wake()
             await on.press("a")

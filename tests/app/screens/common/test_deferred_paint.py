@@ -95,21 +95,23 @@ class TestFirst:
             ((120, 19), {"-wide", "-low"}),
         ],
     )
-    async def test_the_classes_of_its_size(self, size: tuple[int, int], classes: set[str]) -> None:
+    async def test_size_classes_are_set_before_composing(
+        self, size: tuple[int, int], classes: set[str]
+    ) -> None:
         """The size's classes are set before the parts are composed, and the first layout adds none."""
         app = Shown()
         async with app.run_test(size=size):
             assert app.sized.first == classes
             assert set(app.sized.classes) == classes
 
-    async def test_another_size(self) -> None:
+    async def test_smaller_terminal_changes_the_classes(self) -> None:
         """A terminal that becomes smaller changes the classes."""
         app = Shown()
         async with app.run_test(size=(120, 40)) as pilot:
             await pilot.resize_terminal(60, 10)
             assert set(app.sized.classes) == {"-narrow", "-low"}
 
-    async def test_all_of_it_is_painted(self, paints: list[Paint]) -> None:
+    async def test_new_screen_is_painted_in_full(self, paints: list[Paint]) -> None:
         """A new screen is painted in full without any further event."""
         app = Shown()
         async with app.run_test(size=(60, 10)) as pilot:
@@ -137,7 +139,7 @@ class TestLayouts:
             app.sized._on_timer_update()
             assert len(paints) == 1
 
-    async def test_it_comes_by_itself(self, paints: list[Paint]) -> None:
+    async def test_layout_is_painted_without_other_events(self, paints: list[Paint]) -> None:
         """A layout is painted even if nothing else causes a paint."""
         app = Shown()
         async with app.run_test(size=(60, 10)) as pilot:
@@ -149,7 +151,7 @@ class TestLayouts:
             assert not paints
             await until(paints)
 
-    async def test_in_a_batch(self, paints: list[Paint]) -> None:
+    async def test_batch_is_painted_at_its_end(self, paints: list[Paint]) -> None:
         """In a batch of changes the paint is left to Textual, at the end of the batch."""
         app = Shown()
         async with app.run_test(size=(60, 10)) as pilot:
@@ -159,7 +161,7 @@ class TestLayouts:
                 app.sized._refresh_layout(Size(50, 10))
             await until(paints)
 
-    async def test_behind_a_panel(self, paints: list[Paint]) -> None:
+    async def test_change_behind_a_panel_is_painted(self, paints: list[Paint]) -> None:
         """A change behind a panel is painted, too."""
         app = Shown()
         async with app.run_test(size=(60, 10)) as pilot:

@@ -57,20 +57,20 @@ def decision() -> Decision:
 
 @pytest.mark.parametrize("given", [FIELDS, NESTED], ids=["fields", "nested"])
 class TestExcerpt:
-    def test_of_a_decision(self, given: dict[str, object]) -> None:
+    def test_decision_panel(self, given: dict[str, object]) -> None:
         """A decision's panel shows a short excerpt and the command that exports all of it."""
         lines = lines_of(decision_blocks(decision(), decided(given), None))
         assert len(lines) < 100
         assert any(SAID in line for line in lines)
 
-    def test_of_a_call(self, given: dict[str, object]) -> None:
+    def test_transcript_call_panel(self, given: dict[str, object]) -> None:
         """The panel of a call in a transcript shows a short excerpt, too."""
         call = CallState.model_validate({"call_id": "c1", "tool": "put", "input": given, "at": NOW})
         lines = lines_of(list(call_detail(call, "s1")._blocks))
         assert len(lines) < 100
         assert any(SAID in line for line in lines)
 
-    def test_of_an_event(self, given: dict[str, object]) -> None:
+    def test_replay_event_panel(self, given: dict[str, object]) -> None:
         """An event's details in a replay, and its panel, show a short excerpt, too."""
         event = decided(given)
         shown = dict(fields(event.body, event.session))["input"]
@@ -82,7 +82,7 @@ class TestExcerpt:
 
 
 class TestWhole:
-    def test_up_to_the_bound(self) -> None:
+    def test_input_within_limit_is_shown_in_full(self) -> None:
         """An input up to the limit of fields is shown in full, with its long texts."""
         given = {name: FIELDS[name] for name in list(FIELDS)[:-1]}
         event = decided({**given, "field0": "\n".join(map(str, range(MOST_VALUES)))})

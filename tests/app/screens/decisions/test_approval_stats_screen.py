@@ -75,7 +75,7 @@ async def panel(
 
 class TestPanel:
     @pytest.mark.slow
-    async def test_says_what_it_found(self, journal: Path) -> None:
+    async def test_panel_shows_rules_operators_and_saving_changes(self, journal: Path) -> None:
         """The panel shows rules, operators, and changes that would have saved requests."""
         async with panel(journal) as (app, _):
             text = painted(app)
@@ -86,7 +86,7 @@ class TestPanel:
             assert "does not make them harmless" in text
 
     @pytest.mark.slow
-    async def test_other_times(self, journal: Path) -> None:
+    async def test_key_selects_another_period(self, journal: Path) -> None:
         """A key selects another period. Escape goes back."""
         async with panel(journal) as (app, pilot):
             await pilot.press("t")
@@ -96,7 +96,7 @@ class TestPanel:
             await pilot.press("escape")
             await until(app, pilot, "/ filter")
 
-    async def test_nobody_was_asked(self, tmp_path: Path) -> None:
+    async def test_period_without_requests(self, tmp_path: Path) -> None:
         """For a period without requests the panel says so."""
         app = HistoryConsole(RecordedFile(usual(tmp_path / "deploy.db")), zone=UTC, clock=lambda: NOW)
         async with app.run_test(size=(80, 24)) as pilot:
@@ -106,7 +106,7 @@ class TestPanel:
             app.push_screen(screen)
             await until(app, pilot, "Nobody was asked in this period.")
 
-    async def test_a_journal_that_cannot_be_read(self, tmp_path: Path) -> None:
+    async def test_unreadable_journal(self, tmp_path: Path) -> None:
         """If the journal cannot be read, the panel shows the error."""
         app = HistoryConsole(RecordedFile(usual(tmp_path / "deploy.db")), zone=UTC, clock=lambda: NOW)
         async with app.run_test(size=(80, 24)) as pilot:
@@ -122,7 +122,7 @@ def test_looks(journal: Path, snap_compare: Compare, size: tuple[int, int]) -> N
 
 
 class TestWords:
-    def test_nearly_all_is_not_all(self) -> None:
+    def test_almost_all_is_not_shown_as_100_percent(self) -> None:
         """A share of 99.9 percent is not shown as 100."""
         assert percent(0.999, 1) == "99 %"
         assert percent(1.0, 0) == "100 %"
@@ -132,11 +132,11 @@ class TestWords:
         ("value", "text"),
         [(None, "–"), (1.42, "1.4 s"), (9.96, "10 s"), (89.6, "1 min"), (5_500, "1.5 h")],
     )
-    def test_times(self, value: float | None, text: str) -> None:
+    def test_times_are_rounded(self, value: float | None, text: str) -> None:
         """Times are rounded to a useful precision."""
         assert seconds(value) == text
 
-    def test_nothing_untrusted_speaks_to_the_terminal(self) -> None:
+    def test_control_characters_are_not_passed_to_the_terminal(self) -> None:
         """Control characters in operators' names and recorded values are not passed to the terminal."""
         rule = RuleFatigue(
             net="n",
@@ -150,7 +150,7 @@ class TestWords:
         assert "\u202e" not in text
         assert "With `and input.a" in text
 
-    def test_the_limit_is_told(self) -> None:
+    def test_number_of_judged_sessions_is_shown(self) -> None:
         """If only the latest sessions were judged again, the text reports how many of how many."""
         rule = RuleFatigue(
             net="n", rule=None, tally=Tally(requests=900, approved=900), all_sessions=1_500

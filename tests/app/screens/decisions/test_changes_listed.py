@@ -68,7 +68,9 @@ def journal(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 class TestList:
     @pytest.mark.variants
-    async def test_kinds_and_people(self, journal: Path, size: tuple[int, int]) -> None:
+    async def test_calls_and_changes_are_filtered_by_kind_and_operator(
+        self, journal: Path, size: tuple[int, int]
+    ) -> None:
         """One view shows calls and changes. `kind:` and `by:` narrow it to certain changes."""
         async with desk(journal, size) as on:
             await on.until("4 decisions", "Δ changed by", "? proposed by", "echo hello", "limit")
@@ -78,7 +80,7 @@ class TestList:
             await on.until("1 decision match", "cost limit $5.00", gone="proposed")
 
     @pytest.mark.slow
-    async def test_enter_opens_what_it_says(self, journal: Path, size: tuple[int, int]) -> None:
+    async def test_enter_opens_all_fields_of_a_change(self, journal: Path, size: tuple[int, int]) -> None:
         """An opened change shows its operators, reason, end time and waiting requests."""
         async with desk(journal, size) as on:
             await on.filter("kind:toggle verdict:changed")
@@ -96,7 +98,7 @@ class TestList:
 
 
 @pytest.fixture
-def more(tmp_path: Path) -> Path:
+def journal_of_more_kinds(tmp_path: Path) -> Path:
     """A journal with a grant given and revoked, an extended request, and changed rules."""
     path = tmp_path / "m.db"
     grant = GrantRecord(
@@ -135,9 +137,11 @@ def more(tmp_path: Path) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
 class TestMoreKinds:
-    async def test_grants_extensions_and_rules(self, more: Path, size: tuple[int, int]) -> None:
+    async def test_grants_extensions_and_rules_are_listed(
+        self, journal_of_more_kinds: Path, size: tuple[int, int]
+    ) -> None:
         """Each change is a row with its kind and operator. The opened row has reason and request."""
-        async with desk(more, size) as on:
+        async with desk(journal_of_more_kinds, size) as on:
             await on.filter("kind:grant")
             await on.until("2 decisions match", "grant-1 revoked", "grant-1 given", "Δ changed by")
             await on.filter("kind:extension")
@@ -153,7 +157,7 @@ class TestMoreKinds:
 
 class TestLive:
     @pytest.mark.slow
-    async def test_a_change_appears(self, tmp_path: Path) -> None:
+    async def test_new_change_becomes_first_row(self, tmp_path: Path) -> None:
         """A change made while the list is shown becomes its first row."""
         async with live(tmp_path / "j.db") as on:
             net = (await on.hub.session("day")).active[0]
@@ -164,7 +168,7 @@ class TestLive:
 
 @pytest.mark.slow
 class TestEdited:
-    async def test_who_edited_and_what_was_asked(self, tmp_path: Path) -> None:
+    async def test_editor_and_original_input_are_shown(self, tmp_path: Path) -> None:
         """G-75: an edited call's decision names the editor and shows the agent's input beside it."""
         path = tmp_path / "j.db"
         wanted = CallRecord(call_id="c1", tool="bash", input={"command": "./deploy prod"})

@@ -106,7 +106,7 @@ class TestComingIn:
             await on.when(lambda: on.table.current is not None and on.table.current.result == "done")
 
     @pytest.mark.slow
-    async def test_an_older_reading_comes_last(self, tmp_path: Path) -> None:
+    async def test_outdated_part_does_not_hide_the_result(self, tmp_path: Path) -> None:
         """A part that was being read when its call ended does not hide the result."""
         async with live(tmp_path / "run.db") as on:
             await on.work()
@@ -122,7 +122,7 @@ class TestComingIn:
             assert table.current == new[0]
 
     @pytest.mark.slow
-    async def test_a_part_outdated_while_it_is_read(
+    async def test_part_outdated_while_read_is_requested_again(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A part that is outdated while it is read is requested again."""
@@ -142,7 +142,7 @@ class TestComingIn:
             assert DecisionTable.PartNeeded(part) in asked
 
     @pytest.mark.slow
-    async def test_what_is_read_does_not_move(self, tmp_path: Path) -> None:
+    async def test_new_decisions_do_not_move_the_cursor_row(self, tmp_path: Path) -> None:
         """Rows further down stay in place, with the cursor on its decision."""
         async with live(tmp_path / "run.db", old=300) as on:
             await on.press("pagedown", "pagedown", "down")
@@ -158,7 +158,7 @@ class TestComingIn:
             await on.until("row 1", gone="newer")
 
     @pytest.mark.slow
-    async def test_a_filter_holds_for_them_too(self, tmp_path: Path) -> None:
+    async def test_filter_applies_to_new_decisions(self, tmp_path: Path) -> None:
         """New decisions that do not match the filter are not shown."""
         async with live(tmp_path / "run.db") as on:
             await on.filter("tool:rm session:day")
@@ -168,7 +168,7 @@ class TestComingIn:
             await on.until("1 decision match", "■ block")
 
     @pytest.mark.slow
-    async def test_many_at_once(self, tmp_path: Path) -> None:
+    async def test_many_new_decisions_all_appear(self, tmp_path: Path) -> None:
         """More new decisions than fit into one part all appear."""
         async with live(tmp_path / "run.db", old=30) as on:
             total = on.table.total
@@ -184,7 +184,7 @@ class TestComingIn:
 
 class TestExplaining:
     @pytest.mark.slow
-    async def test_a_live_sessions_call(self, tmp_path: Path) -> None:
+    async def test_live_call_shows_verdicts_then_and_now(self, tmp_path: Path) -> None:
         """G-15: a call's panel shows each net's verdict at that time, then the verdict now."""
         async with live(tmp_path / "run.db") as on:
             await on.work("day")
@@ -204,7 +204,7 @@ class TestExplaining:
             )
 
     @pytest.mark.slow
-    async def test_of_one_that_is_over(self, tmp_path: Path) -> None:
+    async def test_recorded_call_shows_only_verdicts_then(self, tmp_path: Path) -> None:
         """G-15: for a call of a recorded session only the verdicts at that time are shown."""
         async with live(tmp_path / "run.db") as on:
             await on.filter("tool:deploy verdict:block session:release-bot")
@@ -220,7 +220,7 @@ class TestExplaining:
 
 @pytest.mark.slow
 class TestReplayOfASessionThatGoesOn:
-    async def test_it_grows_and_the_moment_stays(self, tmp_path: Path) -> None:
+    async def test_new_events_extend_it_and_the_moment_stays(self, tmp_path: Path) -> None:
         """New events extend the replay, while its position and transcript cursor stay."""
         async with live(tmp_path / "run.db") as on:
             await on.work("night")
@@ -249,7 +249,7 @@ class TestReplayOfASessionThatGoesOn:
 
 @pytest.mark.slow
 class TestEnforcing:
-    async def test_after_a_question(self, tmp_path: Path) -> None:
+    async def test_e_asks_before_it_enforces(self, tmp_path: Path) -> None:
         """G-26: `e` on a shadow decision of a live session asks, and `y` switches the session."""
         async with live(tmp_path / "run.db") as on:
             await on.work("night")
@@ -267,7 +267,7 @@ class TestEnforcing:
             await on.until("night is now in enforce mode")
             assert (await on.hub.session("night")).mode == "enforce"
 
-    async def test_from_the_list_of_sessions(self, tmp_path: Path) -> None:
+    async def test_e_enforces_from_the_session_list(self, tmp_path: Path) -> None:
         """`s`, then `e` on a session."""
         async with live(tmp_path / "run.db") as on:
             await on.work("night")
@@ -276,7 +276,7 @@ class TestEnforcing:
             await on.until("Enforce the rules in night?")
             await on.press("escape")
 
-    async def test_only_live_sessions_in_shadow(self, tmp_path: Path) -> None:
+    async def test_only_live_shadow_sessions_can_be_switched(self, tmp_path: Path) -> None:
         """A recorded session cannot be switched. For an enforcing one the key is greyed with a reason."""
         async with live(tmp_path / "run.db") as on:
             await on.filter("session:nightly-sync")
@@ -310,7 +310,7 @@ class TestNavigation:
             await on.when(lambda: isinstance(on.app.screen, DecisionsScreen))
 
     @pytest.mark.slow
-    async def test_a_hub_whose_journal_is_gone(self) -> None:
+    async def test_hub_journal_error_is_shown(self) -> None:
         """The screen shows the journal's error, and the console continues."""
         async with stage() as on:
             await on.press("v")

@@ -36,7 +36,7 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 class TestList:
-    async def test_newest_first_with_everything_asked_for(self, journal: Path) -> None:
+    async def test_newest_call_first_with_all_columns(self, journal: Path) -> None:
         """Each call is one row: time, session, agent, tool, input, verdict with operator, and rule."""
         async with desk(journal) as on:
             rows = on.rows()
@@ -50,14 +50,14 @@ class TestList:
             assert sum("cat README.md" in row for row in rows) == 1
 
     @pytest.mark.slow
-    async def test_the_chosen_one_is_told_in_full(self, journal: Path) -> None:
+    async def test_chosen_decision_is_shown_in_full(self, journal: Path) -> None:
         """Below the list the chosen decision is shown in full."""
         async with desk(journal, (60, 24)) as on:
             await on.press("end")
             await on.until("require test before deploy", "release-bot-1f3a", "enforce")
 
     @pytest.mark.slow
-    async def test_only_what_is_seen_is_loaded(self, large: Path) -> None:
+    async def test_only_visible_parts_are_loaded(self, large: Path) -> None:
         """Only a few parts of a long list are in memory, from the newest to the oldest row."""
         async with desk(large) as on:
             await on.when(lambda: on.table.total == LARGE)
@@ -83,7 +83,7 @@ class TestList:
             await on.pilot.click(DecisionTable, offset=(30, 3), times=2)
             await on.when(lambda: isinstance(on.app.screen, DecisionDetail))
 
-    async def test_nothing_recorded(self, tmp_path: Path) -> None:
+    async def test_empty_journal(self, tmp_path: Path) -> None:
         """For an empty journal the screen explains how decisions get there."""
         path = tmp_path / "j.db"
         Journal.open(path).close()
@@ -93,7 +93,7 @@ class TestList:
 
 class TestFilter:
     @pytest.mark.slow
-    async def test_narrows_while_it_is_typed(self, journal: Path) -> None:
+    async def test_typing_narrows_the_list(self, journal: Path) -> None:
         """The filter takes words and keys. Enter goes to the list; escape shows everything again."""
         async with desk(journal) as on:
             await on.press("slash", *"verdict:would-block")
@@ -106,7 +106,7 @@ class TestFilter:
             assert not on.screen.query_one(FilterLine).display
 
     @pytest.mark.slow
-    async def test_a_bad_one_says_where_and_changes_nothing(self, journal: Path) -> None:
+    async def test_invalid_filter_shows_its_error_and_keeps_the_list(self, journal: Path) -> None:
         """The list stays while the filter line has an error."""
         async with desk(journal) as on:
             await on.filter("tool:rm")
@@ -117,7 +117,7 @@ class TestFilter:
             await on.until("0 decisions match", "No decision matches.")
 
     @pytest.mark.slow
-    async def test_a_search_among_many_shows_what_it_found_so_far(self, large: Path) -> None:
+    async def test_search_without_matches_reads_to_the_end(self, large: Path) -> None:
         """A search for a text without matches reads to the end, and the screen reports the result."""
         async with desk(large) as on:
             await on.filter("nowhere-to-be-found")
@@ -129,7 +129,7 @@ class TestFilter:
 
 class TestGroups:
     @pytest.mark.slow
-    async def test_by_rule_by_tool_and_back(self, journal: Path) -> None:
+    async def test_g_groups_by_rule_then_by_tool(self, journal: Path) -> None:
         """`g` groups by rule, then by tool, each with a time course, then lists again."""
         async with desk(journal) as on:
             await on.press("g")
@@ -146,7 +146,7 @@ class TestGroups:
     @pytest.mark.slow
     @pytest.mark.parametrize("back", [("g", "g"), ("escape",)], ids=["g", "escape"])
     @pytest.mark.parametrize("size", [(120, 40), (60, 24)])
-    async def test_the_list_s_heading_comes_back(
+    async def test_list_heading_returns_after_groups(
         self, journal: Path, back: tuple[str, ...], size: tuple[int, int]
     ) -> None:
         """After leaving the groups by either key, the heading of the list is shown again."""
@@ -175,7 +175,7 @@ class TestGroups:
             assert len(on.rows()) == 3
 
     @pytest.mark.slow
-    async def test_what_has_no_rule_cannot_be_one(self, journal: Path) -> None:
+    async def test_group_without_rule_cannot_become_a_filter(self, journal: Path) -> None:
         """The group of decisions without a rule cannot become a filter and reports this."""
         async with desk(journal) as on:
             await on.press("g")
@@ -185,7 +185,7 @@ class TestGroups:
             await on.until("These have no rule to filter by.")
 
     @pytest.mark.slow
-    async def test_the_course_of_all(self, journal: Path) -> None:
+    async def test_time_course_of_all_decisions(self, journal: Path) -> None:
         """A line over the list shows the time course from the first decision to the last."""
         async with desk(journal) as on:
             await on.until("11-20 13:23 ", " 11-20 13:31")
@@ -193,7 +193,7 @@ class TestGroups:
 
 class TestOpening:
     @pytest.mark.slow
-    async def test_a_decision_with_its_record(self, journal: Path) -> None:
+    async def test_enter_opens_decision_and_record(self, journal: Path) -> None:
         """`enter` shows verdict, reason, rule with its place, input, operator and position."""
         async with desk(journal) as on:
             await on.filter("verdict:denied")
@@ -208,7 +208,7 @@ class TestOpening:
             )
 
     @pytest.mark.slow
-    async def test_why_a_call_was_unclear(self, tmp_path: Path) -> None:
+    async def test_reason_of_an_unclear_call_is_shown(self, tmp_path: Path) -> None:
         """G-64, G-66: list and panel mark a call that could not be fully analysed; the panel shows why.
 
         An input field with the same name as the record's field marks nothing.
@@ -228,7 +228,7 @@ class TestOpening:
             await on.until("judged as", "deploy")
 
     @pytest.mark.slow
-    async def test_its_place_in_the_replay(self, journal: Path) -> None:
+    async def test_r_opens_its_event_in_the_replay(self, journal: Path) -> None:
         """`r` in the panel or in the list goes to the decision's event."""
         async with desk(journal) as on:
             await on.filter("verdict:denied")
@@ -247,7 +247,7 @@ class TestOpening:
             await on.until("event 7 of 11")
 
     @pytest.mark.slow
-    async def test_an_event_that_is_gone(self, large: Path) -> None:
+    async def test_missing_event_is_reported(self, large: Path) -> None:
         """A row whose event is missing reports this and stays."""
         async with desk(large) as on:
             await on.press("enter")
@@ -256,7 +256,7 @@ class TestOpening:
 
 
 class TestShadow:
-    async def test_the_operators_question_is_answered(self, journal: Path) -> None:
+    async def test_summary_counts_calls_that_enforce_would_stop(self, journal: Path) -> None:
         """G-26: the summary counts the calls that enforce would have stopped, by rule and result."""
         async with desk(journal) as on:
             await on.until(
@@ -268,7 +268,7 @@ class TestShadow:
             )
 
     @pytest.mark.slow
-    async def test_session_by_session(self, journal: Path) -> None:
+    async def test_s_lists_every_session(self, journal: Path) -> None:
         """`s` shows every session with its rules. Recorded sessions cannot be switched."""
         async with desk(journal) as on:
             await on.until("S Shadow")
@@ -279,7 +279,7 @@ class TestShadow:
             assert isinstance(on.app.screen, ShadowPanel)
 
     @pytest.mark.slow
-    async def test_not_where_none_is_in_view(self, journal: Path) -> None:
+    async def test_summary_is_hidden_without_shadow_sessions(self, journal: Path) -> None:
         """Without a matching shadow session the summary is hidden."""
         async with desk(journal) as on:
             await on.until("S Shadow")
@@ -320,7 +320,7 @@ class TestEverywhere:
             await on.until("Count by rule, then by tool, then list")
 
     @pytest.mark.slow
-    async def test_to_the_history_and_back(self, journal: Path) -> None:
+    async def test_history_and_decisions_switch_by_key(self, journal: Path) -> None:
         """`h` and `v` switch between history and decisions without a second decisions screen."""
         async with desk(journal) as on:
             await on.press("h")
@@ -330,7 +330,7 @@ class TestEverywhere:
             assert sum(isinstance(s, DecisionsScreen) for s in on.app.screen_stack) == 1
 
     @pytest.mark.slow
-    async def test_reading_again(self, tmp_path: Path) -> None:
+    async def test_f5_reads_the_journal_again(self, tmp_path: Path) -> None:
         """F5 shows changes by another process."""
         path = usual(tmp_path / "j.db")
         async with desk(path) as on:

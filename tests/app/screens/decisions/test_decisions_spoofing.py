@@ -46,7 +46,9 @@ def assert_harmless(on: Desk) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("size", "text"), pairs(SIZES, TEXTS))
-async def test_every_place_shows_it_harmlessly(tmp_path: Path, text: str, size: tuple[int, int]) -> None:
+async def test_hostile_text_is_shown_as_text_everywhere(
+    tmp_path: Path, text: str, size: tuple[int, int]
+) -> None:
     """Markup, escape sequences, bidi, zero-width and a long text, in the list and in every panel."""
     async with desk(hostile(tmp_path / "j.db", text), size) as on:
         await on.until("4 decisions", "S Shadow")
@@ -72,7 +74,7 @@ async def test_every_place_shows_it_harmlessly(tmp_path: Path, text: str, size: 
         assert_harmless(on)
 
 
-async def test_a_filter_is_text(tmp_path: Path) -> None:
+async def test_filter_is_never_markup(tmp_path: Path) -> None:
     """A typed filter and its error message are never markup."""
     async with desk(hostile(tmp_path / "j.db", "x")) as on:
         await on.filter("[/x] [@click=app.quit]verdict [bold]:x verdict:[/y]")

@@ -23,7 +23,7 @@ def journal(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 class TestTyping:
     @pytest.mark.slow
-    async def test_narrowing_what_is_there(self, journal: Path) -> None:
+    async def test_reopened_line_continues_at_its_end(self, journal: Path) -> None:
         """A reopened line continues at its end. Down, like enter, goes to the list."""
         async with desk(journal, (80, 24)) as on:
             await on.press("slash", *"tool:deploy", "enter")
@@ -33,7 +33,7 @@ class TestTyping:
             assert on.table.has_focus
 
     @pytest.mark.slow
-    async def test_the_keys_that_work_are_offered(self, journal: Path) -> None:
+    async def test_footer_shows_keys_of_the_line(self, journal: Path) -> None:
         """In the line `/` is an ordinary letter. The footer shows the keys that leave and clear it."""
         async with desk(journal, (80, 24)) as on:
             assert "/ filter" in on.painted().split("\n")[-1]
@@ -47,7 +47,7 @@ class TestTyping:
             assert on.table.has_focus
 
     @pytest.mark.slow
-    async def test_nothing_in_view_has_no_time(self, journal: Path) -> None:
+    async def test_no_match_has_no_time_course(self, journal: Path) -> None:
         """A filter without matches shows no time course."""
         async with desk(journal, (80, 24)) as on:
             await on.until("11-20 13:23 ", " 11-20 13:31")
@@ -57,7 +57,7 @@ class TestTyping:
 
 class TestYesterday:
     @pytest.mark.slow
-    async def test_a_time_still_to_come(self, journal: Path) -> None:
+    async def test_later_time_of_day_means_yesterday(self, journal: Path) -> None:
         """A time of day later than now means yesterday, and the screen says so."""
         async with desk(journal, (80, 24)) as on:
             await on.filter("since:23:30")
@@ -67,7 +67,7 @@ class TestYesterday:
 
 
 class TestFailing:
-    async def test_what_went_wrong_once_is_not_said_for_ever(
+    async def test_journal_error_disappears_after_next_read(
         self, journal: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A journal error disappears after the next successful read. An error in the filter stays."""
@@ -118,7 +118,7 @@ class TestShadow:
             await on.until("1 decision matches", gone="S Shadow")
 
     @pytest.mark.slow
-    async def test_a_name_that_cannot_be_typed(self, tmp_path: Path) -> None:
+    async def test_untypable_session_name_is_reported(self, tmp_path: Path) -> None:
         """Calls of a session whose name cannot be typed are not listed; the screen reports why."""
         path = tmp_path / "j.db"
         with Journal.open(path) as written:

@@ -67,7 +67,7 @@ def text_of(journal: Path) -> str:
     return (journal.parent / "deploy.rules").read_text()
 
 
-def hide(journal: Path) -> None:
+def delete_rules(journal: Path) -> None:
     (journal.parent / "deploy.rules").unlink()
 
 
@@ -99,7 +99,7 @@ async def suggested(path: Path, size: tuple[int, int] = (120, 40)) -> AsyncItera
 
 class TestProposed:
     @pytest.mark.slow
-    async def test_for_the_files_of_this_folder(self, journal: Path) -> None:
+    async def test_suggestion_shows_lines_support_and_effect(self, journal: Path) -> None:
         """A suggestion shows the old and the new line, its support, and its effect on recorded calls."""
         async with suggested(journal) as on:
             text = await on.until(ENDED)
@@ -114,14 +114,14 @@ class TestProposed:
             assert "22 approval requests saved, 22 newly allowed, 0 newly asked" in text
 
     @pytest.mark.slow
-    async def test_guarded_rules_are_left(self, journal: Path) -> None:
+    async def test_guarded_rules_get_no_suggestion(self, journal: Path) -> None:
         """Rules with a high risk, several approvers or no grants get no suggestion."""
         async with suggested(journal) as on:
             text = await on.until(ENDED)
             assert not any(tool in text for tool in GUARDED)
 
     @pytest.mark.slow
-    async def test_in_full(self, journal: Path) -> None:
+    async def test_enter_opens_suggestion_in_full(self, journal: Path) -> None:
         """Enter opens a suggestion: the calls newly allowed, the findings of check, scenarios."""
         async with suggested(journal) as on:
             await on.until(ENDED)
@@ -135,7 +135,7 @@ class TestProposed:
             assert 'when input.env != "staging"' in on.app.clipboard
 
     @pytest.mark.slow
-    async def test_copied(self, journal: Path) -> None:
+    async def test_key_copies_the_rule(self, journal: Path) -> None:
         """The key copies the rule as a whole line and leaves the file unchanged."""
         async with suggested(journal) as on:
             await on.until(ENDED)
@@ -147,7 +147,7 @@ class TestProposed:
             assert text_of(journal) == RULES
 
     @pytest.mark.slow
-    async def test_saved(self, journal: Path) -> None:
+    async def test_saved_suggestion_replaces_the_line(self, journal: Path) -> None:
         """After a reason and a confirmation the line is replaced in the file."""
         async with suggested(journal) as on:
             await on.until(ENDED)
@@ -171,14 +171,14 @@ class TestProposed:
     @pytest.mark.parametrize(
         "place", ["other.rules:1", "deploy.rules:99", "deploy.rules:0", "deploy.rules"]
     )
-    def test_of_no_line_of_these_rules(self, place: str) -> None:
+    def test_suggestion_for_an_unknown_line_is_rejected(self, place: str) -> None:
         """A suggestion from a server is rejected if its place is not a line of these rules."""
         suggestion = Suggestion(kind="value", rule="block rm", replaces=place, support=Support(calls=1))
         with pytest.raises(ValueError, match="is not a line of these rules"):
             edit_of(suggestion, {"deploy.rules": RULES})
 
     @pytest.mark.slow
-    async def test_another_period(self, journal: Path) -> None:
+    async def test_period_without_calls(self, journal: Path) -> None:
         """For a period without calls the screen suggests nothing and says why."""
         async with suggested(journal) as on:
             await on.until(ENDED)
@@ -205,7 +205,7 @@ class TestProposed:
     @pytest.mark.slow
     async def test_no_files(self, journal: Path) -> None:
         """If no files are known, the line for names has the focus."""
-        hide(journal)
+        delete_rules(journal)
         async with suggested(journal) as on:
             await on.until("Choose or name the rules files")
             assert on.app.focused is on.app.screen.query_one("#named")
@@ -246,7 +246,7 @@ class TestEnded:
             assert isinstance(app.screen, DecisionsScreen)
 
     @pytest.mark.slow
-    async def test_a_journal_that_cannot_be_read(self, tmp_path: Path) -> None:
+    async def test_unreadable_journal(self, tmp_path: Path) -> None:
         """If the journal cannot be read, the screen shows the error."""
         app = console(usual(tmp_path / "deploy.db"))
         async with app.run_test(size=(80, 24)) as pilot:
@@ -260,7 +260,7 @@ class TestEnded:
             await on.until("✗")
 
 
-def full(*keys: str, until: str) -> Callable[[Pilot[None]], object]:
+def opened_after_keys(*keys: str, until: str) -> Callable[[Pilot[None]], object]:
     async def run(pilot: Pilot[None]) -> None:
         await opened(pilot)
         on = Desk(pilot.app, pilot)
@@ -278,10 +278,10 @@ def full(*keys: str, until: str) -> Callable[[Pilot[None]], object]:
 class TestLooks:
     def test_list(self, journal: Path, snap_compare: Compare, size: tuple[int, int]) -> None:
         """The suggestions with their rules files."""
-        run = full(until="What held in this history")
+        run = opened_after_keys(until="What held in this history")
         assert snap_compare(console(journal), terminal_size=size, run_before=run)
 
     def test_in_full(self, journal: Path, snap_compare: Compare, size: tuple[int, int]) -> None:
         """One suggestion, opened."""
-        run = full("enter", until="DOES")
+        run = opened_after_keys("enter", until="DOES")
         assert snap_compare(console(journal), terminal_size=size, run_before=run)

@@ -80,7 +80,7 @@ class TestForm:
             assert isinstance(on.app.screen, LiveScreen)
 
     @pytest.mark.slow
-    async def test_what_there_is_to_know_of_a_field(self) -> None:
+    async def test_field_shows_type_limits_and_description(self) -> None:
         """P-81: each field shows its type, its limits, its description, and whether it is required."""
         async with stage(release(), size=(120, 50)) as on:
             await open_form(on)
@@ -94,7 +94,7 @@ class TestForm:
             assert "place.city  text  required" in painted
 
     @pytest.mark.slow
-    async def test_what_is_lacking_is_said_where_it_is(self) -> None:
+    async def test_incomplete_form_is_not_sent(self) -> None:
         """P-81: an incomplete form is not sent, and the first field with a problem gets the focus."""
         async with stage(release()) as on:
             form = await open_form(on)
@@ -114,7 +114,7 @@ class TestForm:
             assert on.hub.asked == []
 
     @pytest.mark.slow
-    async def test_json_of_another_kind_is_refused(self) -> None:
+    async def test_invalid_json_is_reported(self) -> None:
         """P-81: a field reports a value that is not a list, or the position of a JSON error."""
         async with stage(release(), size=(120, 50)) as on:
             await open_form(on)
@@ -124,7 +124,7 @@ class TestForm:
             assert "line 2, column 2" in on.painted()
 
     @pytest.mark.slow
-    async def test_what_is_wrong_comes_into_view(self) -> None:
+    async def test_problem_scrolls_into_view(self) -> None:
         """P-81: a problem in the last field of a small screen scrolls into view."""
         async with stage(release(), size=(80, 24)) as on:
             await open_form(on)
@@ -136,7 +136,7 @@ class TestForm:
             await on.until("▌ quotes")
 
     @pytest.mark.slow
-    async def test_a_digit_chooses(self) -> None:
+    async def test_digits_and_arrows_select_a_choice(self) -> None:
         """Digits and arrows select a choice. The first arrow selects the first one."""
         async with stage(release()) as on:
             await open_form(on)
@@ -154,7 +154,7 @@ class TestForm:
             assert chosen.text == '"major"'
 
     @pytest.mark.slow
-    async def test_suggestions_fill_the_field_in(self) -> None:
+    async def test_suggestion_fills_the_field(self) -> None:
         """Examples are offered by number. Any other text can be typed."""
         async with stage(release()) as on:
             await open_form(on)
@@ -169,7 +169,7 @@ class TestForm:
             assert by.text == "Cleo"
             assert by.query_one("#suggested", Choice).chosen == "Cleo"
 
-    async def test_nothing_to_fill_in(self) -> None:
+    async def test_answer_without_fields(self) -> None:
         """An answer without fields is given by the dialog's key."""
         async with stage(release(sign_off(wants={"type": "object", "properties": {}}))) as on:
             await on.open_dialog()
@@ -204,7 +204,7 @@ class TestDeliberately:
             await on.settle()
             assert len(on.hub.answers) == 1
 
-    async def test_other_keys_at_once(self) -> None:
+    async def test_simultaneous_other_key_prevents_sending(self) -> None:
         """`^s` sends nothing if another key arrives just before or just after it, as in a paste."""
         async with stage(release(), quiet=5.0) as on:
             form = await open_form(on)
@@ -249,7 +249,7 @@ class TestDeliberately:
             await on.settle()
             assert editor(on, "by").text == "ada l"  # The cursor is at the end of the kept text.
 
-    async def test_by_mouse(self) -> None:
+    async def test_key_in_frame_can_be_clicked(self) -> None:
         """The key in the frame can be clicked."""
         async with stage(release()) as on:
             await open_form(on)
@@ -265,7 +265,7 @@ class TestDeliberately:
 
 @pytest.mark.slow
 class TestRefused:
-    async def test_a_problem_stands_beside_its_field(self) -> None:
+    async def test_server_error_is_shown_at_its_field(self) -> None:
         """P-81: the server's errors are shown beside their fields, and the form keeps its texts."""
         async with stage(release()) as on:
             form = await open_form(on)
@@ -289,7 +289,7 @@ class TestRefused:
             assert on.hub.answers[-1].input["severity"] == 4
             assert isinstance(on.app.screen, LiveScreen)
 
-    async def test_what_names_no_field_is_said_below(self) -> None:
+    async def test_refusal_without_field_is_shown_below(self) -> None:
         """A refusal that names no field is shown below the fields."""
         async with stage(release()) as on:
             await open_form(on)
@@ -299,7 +299,7 @@ class TestRefused:
             await on.settle()
             assert "The journal cannot be written" in on.painted()
 
-    async def test_decided_elsewhere_meanwhile(self) -> None:
+    async def test_request_decided_elsewhere_cannot_be_answered(self) -> None:
         """A request decided elsewhere cannot be answered again. The form keeps its texts."""
         async with stage(release()) as on:
             form = await open_form(on)
@@ -316,7 +316,7 @@ class TestRefused:
 
 @pytest.mark.slow
 class TestHints:
-    async def test_how_a_field_is_filled_in(self) -> None:
+    async def test_focused_field_is_explained(self) -> None:
         """The frame explains the focused field, which is also marked without colours."""
         async with stage(release()) as on:
             await open_form(on)
@@ -331,7 +331,7 @@ class TestHints:
 
 class TestDialog:
     @pytest.mark.slow
-    async def test_says_what_is_asked(self) -> None:
+    async def test_question_comes_first(self) -> None:
         """The question comes first, and the dialog offers no edit or grant."""
         async with stage(release(), size=(80, 24)) as on:
             await on.open_dialog()
@@ -350,7 +350,7 @@ class TestDialog:
             await on.settle()
             assert isinstance(on.app.screen, ApprovalScreen)
 
-    async def test_the_question_stands_there_once(self) -> None:
+    async def test_question_is_shown_once(self) -> None:
         """A question that is also a field of the input is shown once."""
         asked = sign_off(input={"prompt": "Which name?", "about": "x"}, message="Which name?")
         async with stage(release(asked), size=(80, 24)) as on:
@@ -359,7 +359,7 @@ class TestDialog:
             assert "about" in on.painted()
 
     @pytest.mark.slow
-    async def test_denied_as_ever(self) -> None:
+    async def test_denial_requires_no_answer(self) -> None:
         """A denial requires no answer and takes a reason."""
         async with stage(release()) as on:
             await on.open_dialog()
@@ -372,7 +372,7 @@ class TestDialog:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("key", ["A", "D"])
-    async def test_not_together_with_others(self, key: str) -> None:
+    async def test_batch_does_not_decide_it(self, key: str) -> None:
         """A batch decides no request that requires an answer, and says so."""
         other = sign_off(id="ap-other", call_id="9.Notes")
         state = release()

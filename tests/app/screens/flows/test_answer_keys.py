@@ -18,7 +18,7 @@ def at_once(on: Stage, *keys: str) -> None:
 
 @pytest.mark.slow
 class TestFast:
-    async def test_what_is_typed_goes_where_the_focus_goes(self) -> None:
+    async def test_keys_go_into_newly_focused_field(self) -> None:
         """P-81: keys typed right after a change of focus go into the newly focused field."""
         async with stage(release()) as on:
             await open_form(on)
@@ -27,7 +27,7 @@ class TestFast:
             texts = {name: editor(on, name).text for name in ("by", "severity", "ratio")}
             assert texts == {"by": "Ada", "severity": "3", "ratio": "5"}
 
-    async def test_going_on_at_once_sends_nothing(self) -> None:
+    async def test_focus_key_right_after_send_prevents_sending(self) -> None:
         """A key that moves the focus right after `^s` prevents sending, as any other key does."""
         async with stage(release(), quiet=5.0) as on:
             await open_form(on)
@@ -38,7 +38,7 @@ class TestFast:
             assert "nothing was decided" in on.painted()
             assert on.hub.asked == []
 
-    async def test_a_letter_for_going_on_is_still_typed(self) -> None:
+    async def test_letter_bound_to_next_field_can_be_typed(self) -> None:
         """A letter configured to move to the next field can still be typed."""
         async with stage(release()) as on:
             on.app.set_keymap({"focus.next": "n"})

@@ -39,7 +39,7 @@ async def watched() -> AsyncIterator[Stage]:
 
 @pytest.mark.slow
 class TestAttached:
-    async def test_graph_and_answer(self, tmp_path: Path) -> None:
+    async def test_remote_console_shows_graph_and_answers(self, tmp_path: Path) -> None:
         """P-55, P-81: a remote console shows the graph and the form. Its answer ends the run."""
         async with served(tmp_path) as server, attached(server) as ada:
             session = await server.hub.open_flow(
@@ -67,7 +67,7 @@ class TestAttached:
 
 
 class TestReadOnly:
-    async def test_the_request_is_read_and_no_form_opens(self) -> None:
+    async def test_request_is_shown_but_form_does_not_open(self) -> None:
         """P-81: a read-only console shows the request but cannot open the form."""
         async with watched() as on:
             await on.press("alt+5", "g", "enter")
@@ -87,7 +87,7 @@ class TestReadOnly:
 
 
 class TestHistory:
-    def test_the_table_tells_a_flow(self, tmp_path: Path) -> None:
+    def test_table_marks_a_flow(self, tmp_path: Path) -> None:
         """The history table marks a run of a flow as a flow."""
         sessions = open_reader(write(tmp_path / "journal.db")).sessions()
         [run] = [each for each in sessions if each.id == ID]

@@ -34,7 +34,7 @@ from .flows import flow_state, release, sign_off
 from .recorded import ID, KEY, write
 
 
-def with_a_net(**more: object) -> SessionState:
+def flow_with_a_net(**more: object) -> SessionState:
     state = release(**more)
     net = require("lint", "test", 3, "gate")
     state.nets[net.key] = net
@@ -63,7 +63,7 @@ async def replayed(folder: Path, **more: object) -> AsyncIterator[tuple[Desk, Re
         yield on, screen
 
 
-def at(screen: ReplayScreen, step: int) -> int:
+def number_of_step(screen: ReplayScreen, step: int) -> int:
     """The number of the event that records the flow's step number `step`."""
     return next(
         number
@@ -73,14 +73,14 @@ def at(screen: ReplayScreen, step: int) -> int:
 
 
 class TestLines:
-    def test_first_among_the_nets(self) -> None:
+    def test_flow_precedes_the_nets(self) -> None:
         """P-55: the flow's state, with a token at each live state, precedes the nets of its calls."""
-        state = with_a_net()
+        state = flow_with_a_net()
         said = text(flow_blocks(state))
         assert "flow Release  step 2 · at Notes" in said
         assert "Commit ○ → Notes ● → SignOff ○ → Published ○" in said
 
-    def test_what_it_waits_for(self) -> None:
+    def test_flow_shows_its_wait(self) -> None:
         """P-55: the flow waits for an answer, an approval, or a call without a request."""
         assert "waits for an answer to Notes" in flow_words(release()).plain
         plain = release(sign_off(wants=None))
@@ -90,7 +90,7 @@ class TestLines:
         done = release(flow=flow_state(done=True, live=("Published",), step=4))
         assert flow_words(done).plain == "step 4 · done with Published"
 
-    def test_the_node_that_worked_last(self) -> None:
+    def test_last_working_node_is_named(self) -> None:
         """P-55: the picture names the node that worked last. A running agent has not worked yet."""
         state = release()
         assert worked(state.flow) == ("work 'Commit'",)
@@ -105,14 +105,14 @@ class TestLines:
         assert "●  Notes      suspend   is at work" in text(flow_picture(release(flow=stays)))
         assert "Commit worked last" in flow_words(state).plain
 
-    def test_a_record_without_names(self) -> None:
+    def test_older_record_shows_node_kinds(self) -> None:
         """P-55: for an older record without names, the picture shows each node's kind."""
         record = flow_state().flow.model_copy(update={"names": {}})
         drawn = text(flow_picture(release(flow=flow_state(flow=record))))
         assert "✓  Commit     work   Δ worked last" in drawn
         assert "○  SignOff    work\n" in drawn
 
-    def test_states_that_have_no_room_go_below(self) -> None:
+    def test_every_state_is_named_at_any_width(self) -> None:
         """Every state is named at any width."""
         for width in (100, 40, 24):
             rows = [line for block in flow_blocks(release()) for line in block.lines(width)]
@@ -122,7 +122,7 @@ class TestLines:
 
 
 class TestTranscript:
-    def test_who_spoke(self) -> None:
+    def test_text_is_shown_with_its_node(self) -> None:
         """P-55: each text is shown beside the node that produced it; all others are the flow's."""
         names = {"agent 'Notes'": "PublishesNotes", "work 'Commit'": "writes-what-changed"}
         record = flow_state().flow.model_copy(update={"names": names})
@@ -135,7 +135,7 @@ class TestTranscript:
         ]
         assert drawn == ["PublishesNotes  Done.", "Release         {}"]
 
-    async def test_on_screen(self) -> None:
+    async def test_live_screen_shows_node_beside_text(self) -> None:
         """P-55: the live screen shows the node beside its text."""
         said = entry("assistant", "Shall I?", 9, by="Write")
         async with stage(release(transcript=[said])) as on:
@@ -143,9 +143,9 @@ class TestTranscript:
 
 
 class TestLive:
-    async def test_among_the_nets_and_as_a_picture(self) -> None:
+    async def test_flow_is_first_and_enter_opens_its_picture(self) -> None:
         """P-55: the live screen shows the flow first. Enter opens its picture."""
-        async with stage(with_a_net()) as on:
+        async with stage(flow_with_a_net()) as on:
             painted = on.painted()
             assert painted.index("flow Release") < painted.index("[x] require-lint-before-test")
             assert "flow Release · step 2 · at Notes" in painted
@@ -155,7 +155,7 @@ class TestLive:
             assert "◐  Notes      suspend   waits for an answer" in on.painted()
 
     @pytest.mark.slow
-    async def test_the_values_of_its_states(self, tmp_path: Path) -> None:
+    async def test_state_values_come_from_last_step(self, tmp_path: Path) -> None:
         """P-55: the values of the live states come from the record of the last step."""
         database = await asyncio.to_thread(write, tmp_path / "journal.db")
         events = await RecordedFile(database).recorded(ID)
@@ -172,7 +172,7 @@ class TestLive:
             assert KEY not in painted
 
     @pytest.mark.slow
-    async def test_the_queue_says_which_step_asks_for_what(self) -> None:
+    async def test_queue_names_step_and_question(self) -> None:
         """P-81: the queue names the step of a flow's request and shows the question of an answer."""
         async with stage(release()) as on:
             assert "step 2 of Release" in on.painted()
@@ -185,7 +185,7 @@ class TestLive:
             assert "step 2 of the flow" in on.painted()
 
     @pytest.mark.slow
-    async def test_going_on_is_after_its_last_step(self, tmp_path: Path) -> None:
+    async def test_resume_confirmation_mentions_steps(self, tmp_path: Path) -> None:
         """P-56: a run continues from a replay; the confirmation mentions steps instead of messages."""
         database = await asyncio.to_thread(write, tmp_path / "journal.db")
         events = await RecordedFile(database).recorded(ID)
@@ -203,7 +203,7 @@ class TestLive:
             assert "message" not in on.painted()
 
     @pytest.mark.slow
-    async def test_it_cannot_be_told_anything(self) -> None:
+    async def test_flow_accepts_no_messages(self) -> None:
         """`i` and `^k` report that a flow takes no messages, and send nothing."""
         async with stage(release()) as on:
             for number, key in enumerate(("i", "ctrl+k"), 1):
@@ -215,7 +215,7 @@ class TestLive:
             assert on.hub.asked == []
 
     @pytest.mark.slow
-    async def test_stopping_it_says_what_stays(self) -> None:
+    async def test_stop_confirmation_mentions_resuming(self) -> None:
         """The confirmation says that a stopped run can be resumed."""
         async with stage(release()) as on:
             await on.press("ctrl+x")
@@ -226,19 +226,19 @@ class TestLive:
 
 
 class TestReplay:
-    async def test_before_and_after(self, tmp_path: Path) -> None:
+    async def test_step_shows_states_before_and_after(self, tmp_path: Path) -> None:
         """P-55: a step shows the flow's state before and after it."""
         async with replayed(tmp_path) as (on, screen):
-            screen.position = at(screen, 1)
+            screen.position = number_of_step(screen, 1)
             await on.until("step 1 · at Draft")
             assert "was at Commit" in on.painted()
             assert "Commit ○ → Draft ●" in on.painted()
 
     @pytest.mark.slow
-    async def test_as_a_picture(self, tmp_path: Path) -> None:
+    async def test_p_draws_graph_of_the_moment(self, tmp_path: Path) -> None:
         """P-55: `p` draws the graph with the states of that moment."""
         async with replayed(tmp_path) as (on, screen):
-            screen.position = at(screen, 1)
+            screen.position = number_of_step(screen, 1)
             await on.press("p")
             await on.until(
                 "✓  Commit    work collect   Δ worked last", "●  Draft     agent Write   is next"
@@ -246,7 +246,7 @@ class TestReplay:
             await on.until("flow Release")
 
     @pytest.mark.slow
-    async def test_queue(self, tmp_path: Path) -> None:
+    async def test_queue_names_the_waiting_step(self, tmp_path: Path) -> None:
         """P-81: at a moment when a step waits, the queue names it."""
         async with replayed(tmp_path, size=(80, 24)) as (on, screen):
             asked = (type(event.body) is ApprovalRequested for event in screen._recorded)
@@ -255,10 +255,10 @@ class TestReplay:
             await on.until("step 4 of Release", "answer: Notes waits for an answer.")
 
     @pytest.mark.slow
-    async def test_inspector(self, tmp_path: Path) -> None:
+    async def test_inspector_shows_states_with_masked_keys(self, tmp_path: Path) -> None:
         """P-55: a step's details have its states' values and texts, with keys masked."""
         async with replayed(tmp_path, size=(120, 60)) as (on, screen):
-            screen.position = at(screen, 3)
+            screen.position = number_of_step(screen, 3)
             await on.press("alt+2")
             await on.until("state Notes", "faster, with", "Draft called submit")
             assert KEY not in on.painted()
@@ -270,10 +270,10 @@ class TestReplay:
             assert KEY not in said
 
     @pytest.mark.slow
-    async def test_in_a_panel(self, tmp_path: Path) -> None:
+    async def test_enter_shows_values_of_the_moment(self, tmp_path: Path) -> None:
         """P-55: enter on the flow shows the values of that moment, not of the end."""
         async with replayed(tmp_path, size=(120, 60)) as (on, screen):
-            screen.position = at(screen, 1)
+            screen.position = number_of_step(screen, 1)
             await on.press("alt+3")
             screen.query_one("#nets", BlockList).select(FLOW)
             await on.press("enter")
@@ -282,7 +282,7 @@ class TestReplay:
 
 
 class TestRecord:
-    def test_everything_a_step_holds(self, tmp_path: Path) -> None:
+    def test_inspector_shows_values_waits_and_texts(self, tmp_path: Path) -> None:
         """P-90: the inspector shows each step's values, waits and texts under unique labels."""
         for event in masked(write(tmp_path / "journal.db")):
             if isinstance(event.body, FlowStepped):
@@ -298,7 +298,7 @@ class TestRecord:
         assert "asked with" not in said  # The state already shows it.
         assert said["waits"] == [last.waits]
 
-    def test_who_answered_what(self, tmp_path: Path) -> None:
+    def test_inspector_shows_approver_and_answer(self, tmp_path: Path) -> None:
         """P-81: the inspector shows the step and flow of the request, its approver, and the answer."""
         events = masked(write(tmp_path / "journal.db"))
         [asked] = [n for n, e in enumerate(events, 1) if isinstance(e.body, ApprovalRequested)]
@@ -320,7 +320,7 @@ class TestRecord:
             ("person", 'answered by ada: {"by": "ada"}'),
         ]
 
-    def test_notes_read_well(self, tmp_path: Path) -> None:
+    def test_transcript_notes_name_the_next_node(self, tmp_path: Path) -> None:
         """The transcript notes where each node led."""
         state = fold(open_reader(write(tmp_path / "journal.db")).events(ID))
         notes = [e.text for e in state.transcript if e.kind == "note"]

@@ -71,7 +71,7 @@ def text(state: SessionState, width: int = 60) -> list[str]:
 
 
 class TestLanes:
-    def test_branches_part_and_meet(self) -> None:
+    def test_branches_have_lanes_from_fork_to_join(self) -> None:
         """P-55: each branch of a fork has a lane, drawn to its end before the next, up to the join."""
         assert drawn(net_of(*FORK), ["F", "C"]) == [
             "✓ A",
@@ -86,7 +86,7 @@ class TestLanes:
             "○ H",
         ]
 
-    def test_lanes_between_are_crossed(self) -> None:
+    def test_join_does_not_end_crossed_lanes(self) -> None:
         """P-55: branches that join across other lanes do not end those lanes."""
         net = net_of("fork A > B C D", "work B > E", "join E D > F", "work C > G", "join F G > H")
         assert drawn(net) == [
@@ -103,14 +103,14 @@ class TestLanes:
             "○ H",
         ]
 
-    def test_what_leads_back_is_named(self) -> None:
+    def test_loop_names_its_target(self) -> None:
         """P-12: a loop has no lane. The state where it begins names its target."""
         lanes = lanes_of(net_of(*LOOP))
         assert lanes.order == ["A", "B", "C", "D", "E"]
         assert dict(lanes.back) == {"C": ["B"]}
         assert "  ○ │   C  work · back to B" in text(at(net_of(*LOOP), "A", output="E"))
 
-    def test_only_what_is_certain_counts_as_passed(self) -> None:
+    def test_after_a_choice_only_common_states_are_passed(self) -> None:
         """P-12: after a choice, only states on every branch count as passed."""
         net = net_of("either A > B", "either A > C", "work B > D", "work C > D", "work D > E")
         lanes = lanes_of(net)
@@ -119,7 +119,7 @@ class TestLanes:
 
     @pytest.mark.slow
     @given(st.data())
-    def test_every_state_once_and_after_what_leads_to_it(self, data: st.DataObject) -> None:
+    def test_each_state_has_one_line_and_upward_arrows_are_named(self, data: st.DataObject) -> None:
         """P-55: in any graph each state has one line, and every arrow that leads up is named."""
         names = [f"s{n}" for n in range(data.draw(st.integers(1, 9)))]
         some = st.lists(st.sampled_from(names), min_size=1, max_size=3, unique=True)
@@ -140,7 +140,7 @@ class TestLanes:
 
 
 class TestGraph:
-    def test_a_join_waits_for_the_others(self) -> None:
+    def test_join_names_missing_states(self) -> None:
         """P-14, P-52: a join names the other states that it requires. Only one node is next."""
         rows = text(at(net_of(*FORK), "E", "D"))
         assert "  ● │   E  join with F" in rows
@@ -150,14 +150,14 @@ class TestGraph:
         assert "  ● │   E  join with F" in both
         assert "  │ ●   F  join with E   is next" in both
 
-    def test_one_at_a_time_in_the_order_they_came(self) -> None:
+    def test_earlier_ready_branch_is_next(self) -> None:
         """P-52: of two branches that can run, the earlier one is next."""
         net = net_of(*FORK)
         assert [t.inputs for t in next_up(flow_state_of(net, "D", "C"))] == [("D",)]
         assert [t.inputs for t in next_up(flow_state_of(net, "E", "C"))] == [("C",)]
         assert next_up(flow_state_of(net, "H")) == []
 
-    def test_a_call_that_runs_is_no_person(self) -> None:
+    def test_approved_call_is_shown_as_running(self) -> None:
         """P-55: an approved call is shown as running, not as waiting."""
         net = net_of(*FORK)
         call = CallState(
@@ -169,11 +169,11 @@ class TestGraph:
         assert "  │ ◐   D  agent   waits" in text(waiting)
         assert "  ● │   E  join with F" in text(waiting)
 
-    def test_where_it_failed(self) -> None:
+    def test_failed_run_is_shown_at_its_last_state(self) -> None:
         """P-56: a failed run is shown at the state where it ended."""
         assert "  ✗     B  fork   ended here" in text(at(net_of(*FORK), "B", status="failed"))
 
-    def test_what_has_too_many_lanes_is_a_list(self) -> None:
+    def test_graph_with_too_many_lanes_is_a_list(self) -> None:
         """P-13: a graph with too many lanes is a list, so that names fit on the screen."""
         wide = net_of(f"fork A > {' '.join(f'B{n}' for n in range(40))}", "work B39 > C")
         rows = text(at(wide, "A", output="C"), 60)

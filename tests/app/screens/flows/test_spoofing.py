@@ -23,7 +23,7 @@ __all__ = ["walked"]
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EACH_GROUP)
 class TestEachGroup:
-    async def test_question_form_and_graph(self, name: str) -> None:
+    async def test_hostile_text_is_shown_as_text_in_form_and_graph(self, name: str) -> None:
         """Spoofing: a request for an answer, its form to the end, the flow's line and graph."""
         async with stage(attacked(group(name)), size=(100, 30)) as on:
             assert_harmless(on.app)
@@ -64,7 +64,7 @@ async def _refusal(hub, text: str):
 
 @pytest.mark.slow
 class TestSuggestions:
-    async def test_a_suggestion_is_typed_as_if_pasted(self) -> None:
+    async def test_suggestion_shows_control_characters(self) -> None:
         """Spoofing: a suggestion's control characters are visible in the field that it fills."""
         text = "a\x1b[31mred\u202e"
         async with stage(attacked(text), size=(100, 30)) as on:
@@ -77,7 +77,7 @@ class TestSuggestions:
             assert first.query_one(TypedText).text == "a\\x1b[31mred\\u202e"
             assert_harmless(on.app)
 
-    async def test_a_choice_is_sent_as_it_is(self) -> None:
+    async def test_choice_is_shown_escaped_and_sent_unchanged(self) -> None:
         """Spoofing: a choice is shown with escapes, and its original value is sent."""
         text = "a\x1b[31mred"
         async with stage(attacked(text), size=(100, 30)) as on:
@@ -94,7 +94,7 @@ class TestSuggestions:
 
 class TestTerminal:
     @pytest.mark.thorough
-    def test_dialog_form_and_graph(self, tmp_path: Path, walked) -> None:
+    def test_real_terminal_shows_question_form_and_graph(self, tmp_path: Path, walked) -> None:
         """Spoofing: a real terminal shows the question, the form and the graph as intended."""
         with staged("flow", tmp_path) as on:
             walked(on, "", "1 waiting", "LiveScreen")

@@ -22,7 +22,7 @@ async def settled(pilot: Pilot[None]) -> None:
     await pilot.pause()
 
 
-async def at_the_branch(pilot: Pilot[None]) -> None:
+async def select_the_branch(pilot: Pilot[None]) -> None:
     await settled(pilot)
     await pilot.press("end", "up")
     await pilot.pause()
@@ -65,7 +65,7 @@ def test_empty_history(snap_compare: SnapCompare) -> None:
 def test_family(snap_compare: SnapCompare) -> None:
     """A branch under the cursor, and a subagent's session, at 80×24."""
     app = HistoryConsole(Source(FAMILY), zone=UTC)
-    assert snap_compare(app, terminal_size=(80, 24), run_before=at_the_branch)
+    assert snap_compare(app, terminal_size=(80, 24), run_before=select_the_branch)
 
 
 @pytest.mark.slow

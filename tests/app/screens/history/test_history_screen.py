@@ -54,7 +54,7 @@ class TestList:
         async with console().run_test() as pilot:
             assert shown(await ready(pilot)) == [s.id for s in SESSIONS]
 
-    async def test_what_a_narrow_table_leaves_out_is_below_it(self) -> None:
+    async def test_omitted_columns_are_shown_below_a_narrow_table(self) -> None:
         """At 40 columns agent, model, mode and counts of the selected session are below the table."""
         async with console().run_test(size=(40, 20)) as pilot:
             screen = await ready(pilot)
@@ -63,13 +63,13 @@ class TestList:
             assert "deploy-bot on anthropic/claude-sonnet, enforce mode" in detail
             assert "7 calls, 2 blocked, 1 waiting" in detail
 
-    async def test_empty_says_what_to_do(self) -> None:
+    async def test_empty_history_explains_how_to_start_a_session(self) -> None:
         """Without sessions the screen explains how to start one."""
         async with console([]).run_test() as pilot:
             assert "interlock run" in text_of(await ready(pilot), "note")
 
     @pytest.mark.slow
-    async def test_an_unreadable_journal_is_said_and_can_be_read_again(self) -> None:
+    async def test_unreadable_journal_is_reported_and_f5_retries(self) -> None:
         """If the journal cannot be read, the screen shows the error. F5 tries again."""
         source = Broken()
         async with HistoryConsole(source, zone=UTC).run_test() as pilot:
@@ -80,7 +80,7 @@ class TestList:
             assert shown(await ready(pilot)) == [SESSION]
 
     @pytest.mark.slow
-    async def test_markup_and_escapes_in_names_are_only_shown(self) -> None:
+    async def test_markup_and_escapes_in_names_are_shown_as_text(self) -> None:
         """Markup and escape sequences in an agent's name are shown as text."""
         evil = summary("[@click=app.quit]x[/]", agent="[/bold]\x1b[2J", error="[red\x9b2J")
         async with console([evil]).run_test(size=(120, 20)) as pilot:
@@ -91,7 +91,7 @@ class TestList:
             assert "[/bold]\\x1b[2J" in text_of(screen, "detail")
 
     @pytest.mark.slow
-    async def test_follows_the_hub(self) -> None:
+    async def test_new_sessions_of_the_hub_appear(self) -> None:
         """After a change in the hub, new sessions appear."""
         source = Source(SESSIONS[:1])
         async with HistoryConsole(source, zone=UTC).run_test() as pilot:
@@ -127,11 +127,11 @@ class TestFilter:
         assert sum(matches(session, words) for session in SESSIONS) == count
 
     @pytest.mark.parametrize(("words", "count"), [("branch", 1), ("child of docs", 1), ("0c41aa", 2)])
-    def test_whose_it_is(self, words: str, count: int) -> None:
+    def test_branch_and_subagent_are_found_by_parent(self, words: str, count: int) -> None:
         """A branch and a subagent's session are found by their parent."""
         assert sum(matches(session, words) for session in FAMILY) == count
 
-    async def test_imported_ones(self) -> None:
+    async def test_imported_session_is_marked_and_found(self) -> None:
         """An imported session is marked in its row and below the table, and found by that word."""
         found = [*SESSIONS, summary("taken-in-1", imported=True)]
         assert [matches(session, "imported") for session in found] == [*[False] * len(SESSIONS), True]
@@ -144,7 +144,7 @@ class TestFilter:
             assert text_of(screen, "detail").endswith("\nimported")
 
     @pytest.mark.slow
-    async def test_typing_narrows_and_escape_widens(self) -> None:
+    async def test_typing_narrows_and_escape_shows_all(self) -> None:
         """`/` opens the filter, each letter narrows the table, escape shows all sessions again."""
         async with console().run_test() as pilot:
             screen = await ready(pilot)
@@ -155,14 +155,14 @@ class TestFilter:
             assert not screen.query_one(Input).display
 
     @pytest.mark.slow
-    async def test_nothing_found_says_so(self) -> None:
+    async def test_filter_without_matches_reports_its_words(self) -> None:
         """A filter without matches reports the words."""
         async with console().run_test() as pilot:
             screen = await ready(pilot)
             await pilot.press("slash", *"zz")
             assert "No session matches 'zz'" in text_of(screen, "note")
 
-    async def test_labels(self) -> None:
+    async def test_label_key_matches_whole_label(self) -> None:
         """`label:ci` matches a whole label. A plain word is also searched for in labels."""
         sessions = [
             summary("one-000001", session_labels=("ci", "nightly")),
@@ -229,7 +229,7 @@ class TestOpen:
             await ready(pilot)
             assert history.query_one(BlockList).current == "nightly-sync-e9d2f0"
 
-    async def test_a_session_that_is_gone_is_said(self) -> None:
+    async def test_missing_session_is_reported(self) -> None:
         """If the session can no longer be read, the table stays and shows the error."""
 
         class Gone(Source):
@@ -252,7 +252,7 @@ class TestOpen:
             assert not pilot.app.is_running
 
     @pytest.mark.slow
-    async def test_from_a_real_journal(self, tmp_path: Path) -> None:
+    async def test_journal_file_is_replayed_without_a_hub(self, tmp_path: Path) -> None:
         """A journal file is listed and replayed without a running hub."""
         path = tmp_path / "journal.db"
         with Journal.open(path) as journal:

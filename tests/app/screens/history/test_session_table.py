@@ -25,7 +25,7 @@ class TestWidth:
         assert {cell_len(line) for line in lines} == {cell_len(lines[0])}
         assert cell_len(lines[0]) <= width
 
-    def test_says_with_an_ellipsis_what_is_cut(self) -> None:
+    def test_cut_name_ends_in_ellipsis(self) -> None:
         """A name that does not fit ends in an ellipsis."""
         long = summary("x" * 50)
         chosen = columns([long], 120, zone=UTC)
@@ -37,12 +37,12 @@ class TestWidth:
         chosen = columns([long], 80, zone=UTC, shorten_ids=False)
         assert "x" * 90 in row(chosen, long)
 
-    def test_at_80_cells_everything_an_operator_judges_by_is_there(self) -> None:
+    def test_table_of_80_cells_has_state_mode_start_and_counts(self) -> None:
         """At 80 cells the state, the mode, the start and the counts are shown."""
         names = [c.name for c in columns(SESSIONS, 80, zone=UTC)]
         assert names == ["status", "session", "mode", "started", "calls", "blocked", "waiting"]
 
-    def test_at_120_cells_nothing_but_the_model_leaves(self) -> None:
+    def test_table_of_120_cells_omits_only_the_model(self) -> None:
         """At 120 cells the agent and the length are shown, too."""
         names = [c.name for c in columns(SESSIONS, 120, zone=UTC)]
         assert {"agent", "length"} <= set(names)
@@ -56,18 +56,18 @@ class TestFamily:
         at = [c.name for c in chosen].index("from")
         return [row(chosen, session)[at].strip() for session in FAMILY]
 
-    def test_says_whose_it_is(self) -> None:
+    def test_wide_table_shows_whole_parent_id(self) -> None:
         """In a wide table the parent's id is whole. The cell of a session without a parent is empty."""
         expected = ["branch of deploy-bot-0c41aa", "child of docs-writer-77b0e2"]
         assert self.cells(160) == [*[""] * len(SESSIONS), *expected]
 
-    def test_at_80_cells_by_the_end_of_the_id(self) -> None:
+    def test_table_of_80_cells_shows_end_of_parent_id(self) -> None:
         """At 80 cells the end of the id identifies the parent. Start and counts are still shown."""
         assert self.cells(80)[-2:] == ["branch of …-0c41aa", "child of …-77b0e2"]
         names = [c.name for c in columns(FAMILY, 80, zone=UTC)]
         assert names == ["status", "session", "from", "started", "calls", "blocked"]
 
-    def test_no_column_where_none_is_needed(self) -> None:
+    def test_no_parent_column_without_parents(self) -> None:
         """If no session has a parent, the table has no such column at any width."""
         assert "from" not in [c.name for c in columns(SESSIONS, 400, zone=UTC)]
 
@@ -76,7 +76,7 @@ class TestFamily:
         assert origin(summary("b", kind="branch", parent="mine-1"), short=True) == "branch of mine-1"
         assert origin(summary("n", kind="flow", newer=True)) == "newer version, flow"
 
-    def test_imported_ones_say_so(self) -> None:
+    def test_imported_records_are_marked(self) -> None:
         """The list marks imported records at 80 cells."""
         found = [
             summary("a", imported=True),

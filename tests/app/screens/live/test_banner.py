@@ -46,7 +46,7 @@ def lines(state: SessionState | None, *others: SessionState, width: int = 76) ->
 class TestOnScreen:
     @pytest.mark.variants
     @pytest.mark.parametrize("size", [(80, 24), (60, 24), (120, 40)])
-    async def test_here_and_elsewhere(self, size: tuple[int, int]) -> None:
+    async def test_rule_off_here_is_shown_and_others_are_counted(self, size: tuple[int, int]) -> None:
         """The banner shows this session's rule off with operator and reason, and counts the others."""
         here = switched(release_bot(), off=1)
         async with stage(here, switched(docs_writer(), off=2), nightly_sync(), size=size) as on:
@@ -58,7 +58,7 @@ class TestOnScreen:
             assert before == 2
 
     @pytest.mark.slow
-    async def test_only_elsewhere(self) -> None:
+    async def test_rule_off_in_another_session_is_shown(self) -> None:
         """If only another session has something off, the banner shows it until it is on again."""
         other = switched(docs_writer(), shadow=True)
         async with stage(release_bot(), other) as on:
@@ -69,26 +69,26 @@ class TestOnScreen:
             assert not on.app.screen.query_one("#switched").display
 
     @pytest.mark.slow
-    async def test_all_is_on(self) -> None:
+    async def test_no_banner_with_all_rules_on(self) -> None:
         """With all rules on there is no banner."""
         async with stage(release_bot(), docs_writer()) as on:
             assert not on.app.screen.query_one("#switched").display
 
 
 class TestLines:
-    def test_nothing(self) -> None:
+    def test_no_lines_with_all_rules_on(self) -> None:
         """Sessions with all rules on take no line."""
         assert lines(release_bot(), docs_writer()) == []
         assert lines(None) == []
 
-    def test_until_and_proposals(self) -> None:
+    def test_end_time_and_proposals_are_shown(self) -> None:
         """The banner shows an end time, and proposals here and in other sessions."""
         found = lines(switched(release_bot(), shadow=True, wanted=1), switched(docs_writer(), wanted=1))
         assert found[0].startswith("! shadow mode, nothing is blocked until ")
         assert "cleo proposes: turn off limit-0; confirmed by 1 of 2" in found[1]
         assert found[2] == "? 1 proposed in 1 other session (docs-writer: turn off limit-0)"
 
-    def test_more_than_fit(self) -> None:
+    def test_number_of_lines_is_limited(self) -> None:
         """The banner never exceeds its maximum of lines, and each count is complete."""
         here = switched(release_bot(), off=7, wanted=2)
         found = lines(here, switched(docs_writer(), off=1, wanted=1), switched(cleanup(), off=3))
@@ -99,7 +99,7 @@ class TestLines:
         assert found[3].startswith("? 1 proposed in 1 other session")
         assert all(len(line) <= 76 for line in found)
 
-    def test_names_as_there_is_room(self) -> None:
+    def test_other_sessions_are_named_as_space_allows(self) -> None:
         """Other sessions are named with their nets if these fit, else by name only, cut at the edge."""
         others = [
             switched(docs_writer(), off=3),

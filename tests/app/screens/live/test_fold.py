@@ -10,27 +10,27 @@ from interlock.app.terminal.key_rights import Permission
 from ...support.stage import Stage, stage
 
 
-def lower_shown(on: Stage) -> bool:
+def is_lower_part_shown(on: Stage) -> bool:
     return bool(on.app.screen.query_one("#lower").display)
 
 
 class TestFold:
-    async def test_by_key(self) -> None:
+    async def test_key_folds_and_unfolds(self) -> None:
         """Live: a key folds nets and calls, so the transcript gets their lines, and unfolds them."""
         async with stage() as on:
             high = on.app.screen.query_one("#transcript").size.height
-            assert lower_shown(on)
+            assert is_lower_part_shown(on)
             await on.press("alt+3", "z")
             await on.settle()
-            assert not lower_shown(on)
+            assert not is_lower_part_shown(on)
             assert on.app.screen.query_one("#transcript").size.height > high
             assert on.app.focused is on.app.screen.query_one("#transcript")
             await on.press("z")
             await on.settle()
-            assert lower_shown(on)
+            assert is_lower_part_shown(on)
 
     @pytest.mark.slow
-    async def test_who_only_approves(self) -> None:
+    async def test_panes_start_folded_for_pure_approver(self) -> None:
         """Live: for an operator who may not switch nets they start folded. A pane key unfolds them."""
         async with stage() as on:
             on.app.permission = Permission("decide", "ops")
@@ -40,17 +40,17 @@ class TestFold:
             assert isinstance(screen, LiveScreen)
             await screen.paint()
             await on.settle()
-            assert not lower_shown(on)
+            assert not is_lower_part_shown(on)
             await on.press("tab")
             await on.settle()
             assert screen.focused is screen.query_one("#waiting")
             await on.press("alt+3")
             await on.settle()
-            assert lower_shown(on)
+            assert is_lower_part_shown(on)
             assert screen.focused is screen.query_one("#nets")
 
     @pytest.mark.slow
-    async def test_one_pane_at_a_time(self) -> None:
+    async def test_nothing_is_folded_with_tabs(self) -> None:
         """Live: if each pane has its own tab, nothing is folded."""
         async with stage(size=(80, 24)) as on:
             on.app.permission = Permission("decide", "ops")

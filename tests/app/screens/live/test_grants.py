@@ -47,7 +47,7 @@ def lines(*grants: GrantState, width: int = 100) -> list[str]:
 
 
 class TestLines:
-    def test_uses_time_and_giver(self) -> None:
+    def test_line_shows_uses_time_and_operator(self) -> None:
         """Grants: one line has the allowed calls, uses left as tokens, time left and the operator."""
         assert lines(grant()) == [
             "▸  grant-1  deploy passes without asking  ●●○ 2 left · 12 min · by maria"
@@ -57,16 +57,16 @@ class TestLines:
         """Grants: more than five uses are a number instead of tokens."""
         assert "18 of 20 left · by jo" in lines(grant(uses=20, used=2, seconds=None, by="jo"))[0]
 
-    def test_for_the_session(self) -> None:
+    def test_grant_without_limit(self) -> None:
         """Grants: without a limit a grant allows any number of calls."""
         assert "● any number of times · by maria" in lines(grant(uses=None, seconds=None))[0]
 
-    def test_one_exact_input(self) -> None:
+    def test_grant_for_exact_input(self) -> None:
         """Grants: a grant for one exact input is described as such."""
         one = grant(value={"command": "./deploy"})
         assert passes(one) == "deploy with one exact input passes without asking"
 
-    def test_of_a_plan(self) -> None:
+    def test_grant_of_a_plan(self) -> None:
         """Grants: a grant of a plan shows the plan's title and its tool."""
         steps = [{"tool": "bash", "count": 3, "effects": ["deploy"]}]
         of_plan = grant(plan="plan-1", value={"title": "Release\x1b 1.4", "steps": steps})
@@ -82,7 +82,7 @@ class TestLines:
         ],
         ids=["revoked", "used up", "expired", "expired session grant"],
     )
-    def test_what_is_over_is_not_among_them(self, over: GrantState) -> None:
+    def test_ended_grants_are_not_listed(self, over: GrantState) -> None:
         """Grants: revoked, used up and expired grants are not in force and not listed."""
         assert lines(over) == []
         assert not in_force(over, NOW)
@@ -100,7 +100,7 @@ class TestLines:
 
 
 class TestRevoking:
-    async def test_is_confirmed(self) -> None:
+    async def test_x_asks_before_it_revokes(self) -> None:
         """Grants: `x` on a grant asks first. Enter does nothing; `y` revokes it as the operator."""
         async with stage(granted(grant())) as on:
             revoked = record_revokes(on)
@@ -117,7 +117,7 @@ class TestRevoking:
             assert revoked == [("release-bot-1f3a", "grant-1", "maria")]
 
     @pytest.mark.slow
-    async def test_only_grants(self) -> None:
+    async def test_other_nets_cannot_be_revoked(self) -> None:
         """Grants: on the net of a rule, and in other panes, the key does nothing."""
         async with stage(granted(grant())) as on:
             revoked = record_revokes(on)
@@ -127,7 +127,7 @@ class TestRevoking:
             assert revoked == []
 
     @pytest.mark.slow
-    async def test_enter_shows_all_of_it(self) -> None:
+    async def test_enter_shows_terms_input_and_net(self) -> None:
         """Grants: the panel has the terms, the exact input, and the net with its tokens."""
         async with stage(granted(grant(value={"command": "./deploy --env prod"}))) as on:
             await on.press("alt+3", "G", "enter")
@@ -177,11 +177,11 @@ class TestCalls:
             ),
         ],
     )
-    def test_who_let_it_pass(self, more: dict[str, object], words: str) -> None:
+    def test_call_shows_how_it_was_allowed(self, more: dict[str, object], words: str) -> None:
         """Transcript: a call shows that it was approved, edited or allowed by a grant, and by whom."""
         assert approval_words(call("c1", "deploy", "./deploy", "done", 1, **more)) == words
 
-    def test_an_edit_in_the_panel(self) -> None:
+    def test_panel_shows_editor_and_original_input(self) -> None:
         """G-75: a call's panel names its editor and shows the agent's original input beside it."""
         edited = call(
             "c1",
@@ -201,7 +201,7 @@ class TestCalls:
         assert '"./deploy staging"' in lines[at + 3]
         assert lines[at + 2].lstrip().startswith("-")
 
-    async def test_on_screen(self) -> None:
+    async def test_granted_call_is_named_in_list_and_panel(self) -> None:
         """Transcript: a call allowed by a grant says so in the list and in its panel."""
         state = granted(grant())
         state.calls["c6"].granted = ("grant-1",)
@@ -219,7 +219,7 @@ class TestEvents:
             for n, body in enumerate(bodies, 1)
         ]
 
-    def test_the_story_of_a_call(self) -> None:
+    def test_timeline_includes_approvals_expiry_and_grants(self) -> None:
         """Replay: a call's timeline includes approvals, extensions, expiry and grants."""
         ids = {"approval_id": "a1", "call_id": "c1"}
         recorded = self.events(
@@ -266,7 +266,7 @@ class TestEvents:
         )
         assert call_timeline(recorded, 1) == [("decided", "allowed, by grant-1")]
 
-    def test_details_in_words(self) -> None:
+    def test_event_details_are_in_words(self) -> None:
         """Replay: a grant, a step made by time and a clock are words in an event's details."""
         given = dict(fields(GrantGiven(grant=grant().record, by="maria")))
         assert given["grant"][0].startswith(

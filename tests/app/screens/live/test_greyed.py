@@ -36,7 +36,7 @@ class TestGreyed:
             await on.until("Not now: Nothing to approve.")
 
     @pytest.mark.slow
-    async def test_with_a_request(self) -> None:
+    async def test_request_enables_keys(self) -> None:
         """A request enables them."""
         async with stage() as on:
             assert usable(on)["decide('approve')"]
@@ -53,7 +53,7 @@ class TestGreyed:
             assert {screen.check_action(action, ()) for action in OF_SESSION} == {None}
 
     @pytest.mark.slow
-    async def test_a_press_says_why(self) -> None:
+    async def test_greyed_key_shows_its_reason(self) -> None:
         """A greyed key, or a click on it, shows the reason, once while the key is held."""
         async with stage(docs_writer()) as on:
             await on.press(*"ddd")
@@ -66,7 +66,7 @@ class TestGreyed:
 
 
 class TestDialog:
-    async def test_while_a_decision_is_on_its_way(self) -> None:
+    async def test_deciding_keys_are_greyed_until_hub_answers(self) -> None:
         """Deciding keys are greyed until the hub has answered, and the dialog shows why."""
         async with stage() as on:
             dialog = await on.open_dialog()
@@ -81,7 +81,7 @@ class TestDialog:
             assert [asked[0] for asked in on.hub.asked] == ["decide"]
 
     @pytest.mark.slow
-    async def test_a_call_that_no_grant_covers(self) -> None:
+    async def test_grant_key_is_greyed_when_rule_allows_none(self) -> None:
         """If the rule allows no grants, the key is greyed and shows why."""
         state = release_bot()
         state.approvals["ap1"] = deploy_request(may_grant=False)
@@ -94,7 +94,7 @@ class TestDialog:
 
 
 class TestRecorded:
-    async def test_without_sessions(self) -> None:
+    async def test_keys_are_greyed_in_empty_history(self) -> None:
         """In a history without sessions the keys to filter, open and continue are greyed."""
         async with stage() as on:
             await on.press("h")

@@ -21,7 +21,7 @@ from ...support.stage import stage
 
 
 class TestWide:
-    async def test_all_five_things_are_on_one_screen(self) -> None:
+    async def test_all_five_panes_are_on_one_screen(self) -> None:
         """Sessions, transcript, nets, pending calls and the queue are shown, with states as symbols."""
         async with stage() as on:
             shown = on.painted()
@@ -47,7 +47,7 @@ class TestWide:
         ):
             assert part in shown
 
-    async def test_choosing_a_session_shows_its_things(self) -> None:
+    async def test_selected_session_fills_the_panes(self) -> None:
         """Moving in the list shows another session's transcript, nets and pending calls."""
         async with stage() as on:
             await on.press("alt+1", "j")
@@ -58,7 +58,7 @@ class TestWide:
         assert "test → gate" in shown
         assert "0:08" in shown
 
-    async def test_a_failed_session_says_what_it_failed_with(self) -> None:
+    async def test_failed_session_shows_its_error(self) -> None:
         """An agent's error is shown in its session's transcript."""
         state = docs_writer()
         state.status, state.error = "failed", "ModelError: the stream broke"
@@ -84,7 +84,7 @@ class TestNarrow:
                 assert "1 waiting" in on.painted()
 
     @pytest.mark.slow
-    async def test_tab_goes_through_the_panes(self) -> None:
+    async def test_tab_cycles_through_the_panes(self) -> None:
         """Tab brings the next pane forward, shift+tab the previous one, also hidden ones."""
         async with stage(size=(80, 24)) as on:
             await on.press("tab")
@@ -143,7 +143,7 @@ class TestNarrow:
 
 class TestStreaming:
     @pytest.mark.slow
-    async def test_words_appear_as_they_come(self) -> None:
+    async def test_streamed_text_is_painted(self) -> None:
         """Streamed text is painted, and replaced by the message when the journal has it."""
         state = release_bot(waiting=False)
         async with stage(state) as on:
@@ -185,7 +185,7 @@ class TestStreaming:
             assert "· writing a call▍" in on.painted()
             assert "1 character so far" in on.painted()
 
-    def test_a_call_is_written_until_it_is_there(self) -> None:
+    def test_written_call_disappears_when_recorded(self) -> None:
         """Section 9: the call being written disappears when the message is recorded or the turn ends."""
         piece = Streaming(session="s", kind="input", text="", tool="deploy", place=0, size=3)
         for body in (MessageAdded(role="assistant"), SessionStatus(status="failed", error="boom")):
@@ -211,7 +211,7 @@ class TestStreaming:
             assert "waiting for scripted" not in on.painted()
 
     @pytest.mark.slow
-    async def test_a_short_wait_does_not(self) -> None:
+    async def test_short_wait_is_not_shown(self) -> None:
         """A short wait between a result and the next word is not shown."""
         state = release_bot(waiting=False)
         for call in state.calls.values():
@@ -273,7 +273,7 @@ class TestStreaming:
             assert "Line 0." not in on.painted()
 
     @pytest.mark.slow
-    async def test_a_failing_hub_is_told_and_nothing_lost(self) -> None:
+    async def test_hub_failure_is_reported_and_contents_stay(self) -> None:
         """If the hub stops answering, the screen reports this and keeps its contents."""
         async with stage() as on:
 
@@ -287,7 +287,7 @@ class TestStreaming:
 
 
 class TestOpening:
-    async def test_enter_on_a_call_shows_all_of_it(self) -> None:
+    async def test_enter_on_a_call_opens_its_panel(self) -> None:
         """A call's panel has the tool, the result and the output."""
         async with stage() as on:
             await on.press("g", *["j"] * 5, "enter")
@@ -339,7 +339,7 @@ class TestOpening:
             assert isinstance(on.app.screen, LiveScreen)
 
     @pytest.mark.slow
-    async def test_moving_in_the_queue_shows_who_asks(self) -> None:
+    async def test_moving_in_the_queue_shows_the_requests_session(self) -> None:
         """The session of the request under the cursor is shown, and `a` opens that request."""
         writer = docs_writer()
         writer.approvals["ap2"] = deploy_request(
@@ -355,7 +355,7 @@ class TestOpening:
 
 class TestActing:
     @pytest.mark.slow
-    async def test_i_speaks_to_the_session_it_named(self) -> None:
+    async def test_i_sends_a_message_to_the_named_session(self) -> None:
         """The line names the session. Enter sends the text to it as the operator, to steer it."""
         async with stage() as on:
             await on.press("i")
@@ -393,7 +393,7 @@ class TestActing:
             assert on.hub.asked == []
 
     @pytest.mark.slow
-    async def test_a_send_that_fails_is_told(self) -> None:
+    async def test_failed_send_is_reported(self) -> None:
         """An exception of the hub becomes a notice."""
         async with stage() as on:
 
@@ -430,7 +430,7 @@ class TestActing:
         ]
 
     @pytest.mark.slow
-    async def test_n_asks_why_where_the_hub_does(self) -> None:
+    async def test_n_asks_for_required_reason(self) -> None:
         """G-66: if the hub requires a reason to switch a rule on, a form asks for it, without a time."""
         async with stage() as on:
             given: list[str | None] = []
@@ -512,7 +512,7 @@ class TestActing:
             assert on.hub.asked == [("compact", "release-bot-1f3a", "maria")]
 
     @pytest.mark.slow
-    async def test_compacting_that_fails_is_told(self) -> None:
+    async def test_failed_compaction_is_reported(self) -> None:
         """Section 9: compaction has a key that the bar does not show. A refusal is shown as an error."""
         async with stage() as on:
             assert "compact" not in on.painted()
@@ -521,7 +521,7 @@ class TestActing:
             await on.until("it when it is idle")
 
     @pytest.mark.slow
-    async def test_a_summary_in_the_transcript(self) -> None:
+    async def test_summary_is_shown_in_the_transcript(self) -> None:
         """Section 9: a summary is part of the transcript. Enter shows all of it and who requested it."""
         bot = docs_writer()
         bot.transcript.append(entry("summary", "It was checked.", 1, by="maria"))

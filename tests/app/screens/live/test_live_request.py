@@ -12,7 +12,7 @@ from ...support.scenes import before, deploy_request, docs_writer, entry, releas
 from ...support.stage import Stage, stage
 
 
-def two() -> tuple[SessionState, SessionState]:
+def two_waiting_sessions() -> tuple[SessionState, SessionState]:
     """Two waiting sessions, the first with the more urgent request. Both calls have the same id."""
     first, second = release_bot(), docs_writer()
     first.approvals["ap1"] = deploy_request(risk="high")
@@ -34,16 +34,16 @@ class TestRequestAtHand:
     @pytest.mark.variants
     @pytest.mark.parametrize("key", ["a", "d"])
     @pytest.mark.parametrize("pane", ["alt+1", "alt+2", "alt+3", "alt+4"])
-    async def test_the_session_shown(self, key: str, pane: str) -> None:
+    async def test_keys_open_request_of_shown_session(self, key: str, pane: str) -> None:
         """The keys open the request of the session on screen, not the one under the hidden cursor."""
-        async with stage(*two()) as on:
+        async with stage(*two_waiting_sessions()) as on:
             await on.press("alt+1", "j", pane, key)
             assert await opened(on) == "ap2"
 
     @pytest.mark.slow
-    async def test_the_queue_with_the_focus(self) -> None:
+    async def test_focused_queue_opens_request_under_cursor(self) -> None:
         """In the queue the keys open the request under the cursor, whose session is shown."""
-        async with stage(*two()) as on:
+        async with stage(*two_waiting_sessions()) as on:
             await on.press("alt+5", "a")
             assert await opened(on) == "ap1"
             await on.press("escape")
@@ -52,7 +52,7 @@ class TestRequestAtHand:
             assert await opened(on) == "ap2"
 
     @pytest.mark.slow
-    async def test_the_call_under_the_cursor(self) -> None:
+    async def test_focused_transcript_opens_request_of_call_under_cursor(self) -> None:
         """In the transcript the keys open the waiting call under the cursor, if there are several."""
         state = release_bot()
         call = state.transcript[-1].call
@@ -72,14 +72,14 @@ class TestRequestAtHand:
             assert await opened(on) == "ap1"
 
     @pytest.mark.slow
-    async def test_enter_on_a_call_of_the_same_id(self) -> None:
+    async def test_duplicate_call_id_opens_request_of_shown_session(self) -> None:
         """If calls of two sessions have the same id, enter opens the request of the session on screen."""
-        async with stage(*two()) as on:
+        async with stage(*two_waiting_sessions()) as on:
             await on.press("alt+1", "j", "alt+2", "G", "enter")
             assert await opened(on) == "ap2"
 
     @pytest.mark.slow
-    async def test_a_subagents_request(self) -> None:
+    async def test_subagent_session_opens_its_request(self) -> None:
         """A subagent's session opens the request that its call waits for."""
         parent, child = release_bot(), docs_writer()
         child.kind, child.parent = "child", parent.id
@@ -89,7 +89,7 @@ class TestRequestAtHand:
             assert await opened(on) == "ap1"
 
     @pytest.mark.slow
-    async def test_a_session_that_does_not_wait(self) -> None:
+    async def test_session_without_request_opens_nothing(self) -> None:
         """Nothing opens, and a notice says where the requests are."""
         async with stage(release_bot(), docs_writer()) as on:
             await on.press("alt+1", "j", "a")

@@ -18,7 +18,7 @@ TEXT = "use staging only"
 
 
 class TestSayLine:
-    async def test_opened_before_all_has_settled(self) -> None:
+    async def test_line_keeps_focus_while_opening(self) -> None:
         """A pane that gets the focus while the line opens does not keep it."""
         async with stage() as on:
             live = on.app.screen
@@ -30,7 +30,7 @@ class TestSayLine:
             assert on.hub.asked == []
 
     @pytest.mark.slow
-    async def test_while_it_is_shown_it_is_typed_into(self) -> None:
+    async def test_typed_key_returns_the_focus(self) -> None:
         """If the line has lost the focus, a typed key gives it back."""
         async with stage() as on:
             await on.press("i")
@@ -52,7 +52,7 @@ class TestSayLine:
             assert on.app.screen.query_one("#say", Input).value == TEXT
 
     @pytest.mark.slow
-    async def test_what_was_typed_is_the_sessions(self) -> None:
+    async def test_line_for_another_session_is_empty(self) -> None:
         """A line that is opened for another session is empty."""
         async with stage() as on:
             await on.press("i", *TEXT)
@@ -78,7 +78,7 @@ class TestSayLine:
             assert [asked[0] for asked in on.hub.asked] == ["send"]
 
     @pytest.mark.slow
-    async def test_a_session_that_starts_leaves_it(self) -> None:
+    async def test_new_session_does_not_take_the_line(self) -> None:
         """A session that is shown from outside takes neither the line nor its focus."""
         async with stage() as on:
             await on.press("i", *"use ")
@@ -91,7 +91,7 @@ class TestSayLine:
 
 
 class TestReasonLine:
-    async def test_while_it_is_shown_it_is_typed_into(self) -> None:
+    async def test_typed_letters_go_into_the_line(self) -> None:
         """If the reason line has lost the focus, letters go into it and decide nothing."""
         async with stage() as on:
             dialog = await on.open_dialog()
@@ -106,7 +106,7 @@ class TestReasonLine:
 class TestFirstPaint:
     @pytest.mark.variants
     @pytest.mark.parametrize("event", [events.Key("a", "a"), events.Paste("a")])
-    async def test_what_was_typed_before_it_is_dropped(self, event: events.Event) -> None:
+    async def test_earlier_keys_are_dropped(self, event: events.Event) -> None:
         """Keys pressed before the first paint do nothing, however late they arrive."""
         hub = FakeHub(*everyone(), now=NOW)
         app = InterlockConsole(hub, operator="maria", clock=lambda: NOW)

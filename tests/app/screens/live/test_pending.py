@@ -22,7 +22,7 @@ def result(*, failed: bool = False) -> CallResult:
 
 
 class TestPending:
-    async def test_what_waits(self) -> None:
+    async def test_pending_transition_shows_tool_goal_and_net(self) -> None:
         """A pending transition shows its tool, goal and net, and the transition that fires on success."""
         async with stage(docs_writer()) as on:
             shown = on.painted()
@@ -31,7 +31,7 @@ class TestPending:
         assert "  require-test-before-de…" in shown
 
     @pytest.mark.slow
-    async def test_a_resolved_one_stays_for_some_seconds(self) -> None:
+    async def test_resolved_transition_stays_for_some_seconds(self) -> None:
         """A resolved transition stays listed for some seconds, marked with its effect."""
         for failed, mark, effect in (
             (False, "✓ test → gate", "fired: do-test"),
@@ -47,7 +47,7 @@ class TestPending:
                 await on.settle()
                 assert "Call: test" in on.painted()
 
-    def test_it_goes_after_that(self) -> None:
+    def test_resolved_transition_disappears_later(self) -> None:
         """After that time it is no longer listed."""
         stream = LiveStream()
         event = JournalEvent(cursor=1, session="s", seq=1, at=NOW, body=result())
@@ -55,7 +55,7 @@ class TestPending:
         assert [each.fired for each in stream.just_resolved(NOW)] == [True]
         assert stream.just_resolved(NOW + timedelta(seconds=RESOLVED_SHOWN)) == []
 
-    async def test_only_of_the_session_shown(self) -> None:
+    async def test_other_sessions_are_not_listed(self) -> None:
         """Transitions of another session are not listed."""
         other = docs_writer()
         other.id, other.agent = "other-1", "other"

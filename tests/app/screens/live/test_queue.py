@@ -46,7 +46,7 @@ class TestOrder:
         ]
         assert [a.id for a in in_order(waiting)] == ["q6", "q4", "q5", "q3", "q2", "q1"]
 
-    def test_in_turns(self) -> None:
+    def test_openers_take_turns(self) -> None:
         """Queue: many requests by one opener, in any number of sessions, do not hide those of others."""
         flood = [asks(100 + n, session=f"s{n % 7}", agent=f"bot-{n}", opener="bot") for n in range(98)]
         own = [asks(2, session="night"), asks(1, session="night")]
@@ -58,7 +58,7 @@ class TestOrder:
         assert {a.session for a in found[1:14] if a.opener == "bot"} == {f"s{n}" for n in range(7)}
 
     @pytest.mark.slow
-    async def test_a_long_queue(self) -> None:
+    async def test_long_queue_lists_first_requests_and_counts_others(self) -> None:
         """Queue: a long queue lists only the first requests and the number of the others."""
         waiting = [asks(n) for n in range(10 * FIRST)]
         async with stage(asking(*waiting)) as on:
@@ -69,7 +69,7 @@ class TestOrder:
             assert last.plain == "and 540 more after these"
             assert not shown.blocks[-1].selectable
 
-    async def test_who_edited_it(self) -> None:
+    async def test_editor_of_an_input_is_named(self) -> None:
         """G-75: a request with an edited input names its editor in the queue."""
         edited = asks(1, original={"command": "./deploy --env prod"}, edited_by="ada")
         async with stage(asking(edited, asks(2))) as on:
@@ -79,7 +79,7 @@ class TestOrder:
             )
             assert ("edited by ada" in first) != ("edited by ada" in second)
 
-    async def test_on_screen(self) -> None:
+    async def test_list_is_in_queue_order(self) -> None:
         """Queue: the list is in this order, whatever order the hub gives."""
         async with stage(several()) as on:
             assert queue(on) == ["q1", "q2", "q3"]
@@ -104,7 +104,7 @@ class TestOrder:
             assert on.decisions() == []
 
 
-def lack(on: Stage, lacking: Unread) -> None:
+def set_unread(on: Stage, lacking: Unread) -> None:
     """Pretend that the hub belongs to a server and that so much is still unread."""
     on.hub.lacking = lacking
     on.app.screen.post_message(HubMoved(()))
@@ -114,30 +114,30 @@ class TestBeingRead:
     """A server's queue of which the console has read only the beginning."""
 
     @pytest.mark.slow
-    async def test_the_number_is_the_servers(self) -> None:
+    async def test_count_includes_unread_requests(self) -> None:
         """The count includes unread requests, and the list says how many are missing."""
         async with stage(asking(asks(1), asks(2))) as on:
-            lack(on, Unread(3, 9_998))
+            set_unread(on, Unread(3, 9_998))
             await on.until("Waiting (10000)")
             assert "Sessions · 3 to read" in on.painted()
             assert on.app.title == "Interlock · 10000 waiting"
             [last] = on.app.screen.query_one(WaitingList).blocks[-1].lines(40)
             assert last.plain == "and 9,998 more after these"
-            lack(on, Unread())
+            set_unread(on, Unread())
             await on.until("Waiting (2)")
             assert "to read" not in on.painted()
 
     @pytest.mark.slow
-    async def test_no_session_is_not_said_too_early(self) -> None:
+    async def test_no_session_is_reported_only_after_reading(self) -> None:
         """The screen reports that no session runs only after it has read the server's list."""
         async with stage() as on:
             on.hub.states.clear()
-            lack(on, Unread(1, 0))
+            set_unread(on, Unread(1, 0))
             await on.until("Reading the server's")
             assert "No session runs" not in on.painted()
 
     @pytest.mark.slow
-    async def test_a_session_that_is_opened_is_read_first(self) -> None:
+    async def test_opened_request_reads_its_session_first(self) -> None:
         """Opening a request reads its session first, if that has not been read."""
         state = asking(asks(1), asks(2))
         async with stage() as on:
@@ -152,7 +152,7 @@ class TestBeingRead:
                 return state
 
             on.hub.approvals, on.hub.session = listed, read
-            lack(on, Unread(1, 0))
+            set_unread(on, Unread(1, 0))
             await on.until("stage-1")
             await on.press("alt+5", "enter")
             await on.settle()
@@ -171,21 +171,21 @@ class TestLines:
             (0, "time is up", True),
         ],
     )
-    def test_time_left(self, seconds: float, text: str, pressing: bool) -> None:
+    def test_time_left_is_shown(self, seconds: float, text: str, pressing: bool) -> None:
         """Expiry: the time left is shown, and in the last minute marked by more than a colour."""
         found = time_left(asks(1, expires=NOW + timedelta(seconds=seconds)), NOW)
         assert found[0] == text
         assert ("bold" in found[1]) == pressing
         assert time_left(asks(1), NOW)[0] == ""
 
-    def test_what_is_known_before_it_is_opened(self) -> None:
+    def test_line_shows_risk_time_approvals_and_doubts(self) -> None:
         """Queue: the rule's risk, the time left, the number of approvals, and doubts are shown."""
         one, two, three = several().approvals.values()
         assert plain(risk_and_time(one, NOW)) == ["▲ high", "14:18 left", "1 of 2 ●○"]
         assert plain(risk_and_time(two, NOW)) == ["uninspectable"]
         assert plain(risk_and_time(three, NOW)) == ["▼ low", "! 0:41 left"]
 
-    def test_who_must_approve(self) -> None:
+    def test_group_excluded_author_and_escalation_are_shown(self) -> None:
         """Queue: the group is shown, that the author is excluded, and the escalation."""
         terms = Approvers("security", author=False, escalation=Escalation("oncall", 600))
         asked = asks(1, people=2, approvers=terms, given=("ada",))
@@ -197,7 +197,7 @@ class TestLines:
         later = asked.model_copy(update={"escalated": NOW})
         assert plain(risk_and_time(later, NOW))[-1] == "escalated to oncall"
 
-    def test_a_lost_agent(self) -> None:
+    def test_disconnected_agent_is_shown(self) -> None:
         """Queue and dialog: an open request shows for how long its agent has been disconnected."""
         lost = asks(1, disconnected=NOW - timedelta(seconds=40), risk="low")
         assert plain(risk_and_time(lost, NOW)) == ["disconnected 40 s", "▼ low"]
@@ -205,7 +205,7 @@ class TestLines:
         assert "disconnected" not in request_title(lost, NOW, 72, over=True).plain
         assert "disconnected" not in request_title(asks(1), NOW, 72).plain
 
-    async def test_an_agent_that_is_lost_while_its_dialog_is_open(self) -> None:
+    async def test_dialog_title_follows_agent_connection(self) -> None:
         """Dialog: the title shows that the agent is disconnected, until it is connected again."""
         state = asking(asks(1))
         async with stage(state) as on:
@@ -221,7 +221,7 @@ class TestLines:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("size", [(120, 40), (80, 24), (60, 24)])
-    async def test_everything_is_on_screen(self, size: tuple[int, int]) -> None:
+    async def test_lines_are_complete_on_screen(self, size: tuple[int, int]) -> None:
         """Queue: tool, age, agent, risk, time left, approvals and doubts are shown, wide and narrow."""
         async with stage(several(), size=size) as on:
             await on.press("alt+5")
@@ -234,7 +234,7 @@ class TestLines:
 
 
 class TestStopped:
-    async def test_sessions_say_what_they_are_stopped_by(self) -> None:
+    async def test_waiting_session_shows_its_requests(self) -> None:
         """Sessions: a waiting session shows its number of requests, the most urgent one, and its age."""
         async with stage(asking(asks(1), asks(2, tool="rm", risk="high")), docs_writer()) as on:
             shown = on.painted()
@@ -250,7 +250,7 @@ class TestStopped:
         assert stops == {"release-bot-1f3a": (2, "q2"), "child-1": (1, "q1")}
 
     @pytest.mark.slow
-    async def test_a_subagent_on_screen(self) -> None:
+    async def test_subagent_line_shows_its_waiting_call(self) -> None:
         """Sessions: a subagent's line shows its waiting call."""
         parent = asking(asks(1, via="helper-2"))
         child = docs_writer().model_copy(
@@ -262,7 +262,7 @@ class TestStopped:
 
 
 class TestExtend:
-    async def test_a_quarter_of_an_hour_more(self) -> None:
+    async def test_plus_adds_15_minutes(self) -> None:
         """Extend: `+` adds 15 minutes to the time left, and the queue shows it."""
         async with stage(several()) as on:
             await on.press("alt+5")
@@ -273,7 +273,7 @@ class TestExtend:
             await on.until("29:18 left")
 
     @pytest.mark.slow
-    async def test_one_that_waits_for_ever_needs_none(self) -> None:
+    async def test_request_without_deadline_is_not_extended(self) -> None:
         """Extend: a request without a deadline is not given one."""
         async with stage(asking(asks(1))) as on:
             await on.press("alt+5")
@@ -283,7 +283,7 @@ class TestExtend:
             assert on.hub.asked == []
 
     @pytest.mark.slow
-    async def test_only_in_the_queue(self) -> None:
+    async def test_key_works_only_in_the_queue(self) -> None:
         """Extend: in other panes the key does nothing."""
         async with stage(several()) as on:
             await on.press("alt+2")
@@ -293,7 +293,7 @@ class TestExtend:
             assert on.hub.asked == []
 
     @pytest.mark.slow
-    async def test_not_for_what_has_just_come_under_the_cursor(self) -> None:
+    async def test_key_sleeps_for_a_new_request_under_the_cursor(self) -> None:
         """Never by accident: when a request disappears, the key sleeps before it acts on the next one."""
         async with stage(several()) as on:
             await on.press("alt+5")
@@ -307,7 +307,7 @@ class TestExtend:
             await on.until("Another request has just come")
 
     @pytest.mark.slow
-    async def test_a_refusal_is_told(self) -> None:
+    async def test_hub_refusal_is_shown(self) -> None:
         """Extend: a refusal by the hub is shown."""
         async with stage(several()) as on:
             on.hub.refuse = "This request has expired"
@@ -335,7 +335,7 @@ class TestMarks:
             assert on.decisions() == []
 
     @pytest.mark.slow
-    async def test_nothing_is_marked_out_of_sight(self) -> None:
+    async def test_mark_key_works_only_in_the_queue(self) -> None:
         """Batch: the key marks requests in the queue only."""
         async with stage(several()) as on:
             await on.press("alt+2", "space", "B")
@@ -344,7 +344,7 @@ class TestMarks:
             assert isinstance(on.app.screen, LiveScreen)
 
     @pytest.mark.slow
-    async def test_a_single_one_is_opened_as_it_is(self) -> None:
+    async def test_single_marked_request_opens_its_dialog(self) -> None:
         """Batch: a single marked request opens its own dialog."""
         async with stage(several()) as on:
             await on.press("alt+5", "j", "space", "k", "B")
@@ -353,7 +353,7 @@ class TestMarks:
             assert on.app.screen.request.id == "q2"
 
     @pytest.mark.slow
-    async def test_at_most_fifty(self) -> None:
+    async def test_at_most_fifty_can_be_marked(self) -> None:
         """Batch: at most fifty requests can be marked, and a notice says so."""
         async with stage(asking(*(asks(n) for n in range(60)))) as on:
             screen = on.app.screen

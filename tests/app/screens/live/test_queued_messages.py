@@ -25,7 +25,7 @@ def lines(state: SessionState, width: int) -> list[str]:
 
 
 class TestQueued:
-    def test_in_the_order_of_the_agent(self) -> None:
+    def test_steering_messages_come_first(self) -> None:
         """A-83: steering messages come before queued ones. Each shows its sender and its turn."""
         first, second = queued("a", "queue", "And then this."), queued("b", "steer", "Not that.")
         assert lines(SessionState(id="s1", queued=[first, second]), 80) == [
@@ -38,17 +38,17 @@ class TestQueued:
         ]
 
     @pytest.mark.parametrize("width", [12, 38, 60, 120])
-    def test_a_long_one_shows_its_head(self, width: int) -> None:
+    def test_long_message_shows_its_beginning(self, width: int) -> None:
         """A long waiting message shows only its beginning, at every width."""
         state = SessionState(id="s1", queued=[queued("a", "steer", "word\n" * 500)])
         assert 4 <= len(lines(state, width)) <= 8
 
-    def test_untrusted(self) -> None:
+    def test_control_characters_are_visible(self) -> None:
         """A message's control characters are shown, not sent to the terminal."""
         state = SessionState(id="s1", queued=[queued("a", "steer", "x\x1b[31m\u202ey")])
         assert not {"\x1b", "\u202e"} & set("".join(lines(state, 60)))
 
-    async def test_on_the_live_screen(self) -> None:
+    async def test_live_screen_shows_messages_until_taken(self) -> None:
         """Waiting messages are below the transcript and disappear when the agent takes them."""
         state = docs_writer()
         state.queued = [queued("a", "queue", "And the index.")]

@@ -42,13 +42,13 @@ def shown(*states: SessionState) -> AbstractAsyncContextManager[Stage]:
     return stage(*(states or (limited(),)))
 
 
-def limits(on: Stage) -> list[tuple[object, ...]]:
+def sent_limits(on: Stage) -> list[tuple[object, ...]]:
     return [asked for asked in on.hub.asked if asked[0] == "limit"]
 
 
 class TestAmount:
     @pytest.mark.parametrize("typed", ["2.5", " $2.50 ", "2.5e0"])
-    def test_higher(self, typed: str) -> None:
+    def test_higher_amount_is_accepted_in_dollars(self, typed: str) -> None:
         """Limits: an amount is in dollars, with or without the sign."""
         assert higher(typed, limited()) == 2.5
 
@@ -63,7 +63,7 @@ class TestAmount:
             ("1.25", "more than $1.25, which has been spent already"),
         ],
     )
-    def test_no_higher(self, typed: str, why: str) -> None:
+    def test_too_low_amount_is_refused(self, typed: str, why: str) -> None:
         """Limits: an amount with which the session could not continue is refused with the reason."""
         with pytest.raises(ValueError, match=re.escape(why)):
             higher(typed, limited())
@@ -71,7 +71,7 @@ class TestAmount:
 
 class TestOffered:
     @pytest.mark.parametrize("changes", [{"max_cost": None}, {"kind": "outside"}])
-    def test_only_where_it_can_be_raised(self, changes: Mapping[str, object]) -> None:
+    def test_only_for_local_session_with_limit(self, changes: Mapping[str, object]) -> None:
         """Limits: only a session that has a limit and runs here can get a higher one."""
         hub = FakeHub(now=NOW)
         assert has_limit(limited(), hub)
@@ -79,7 +79,7 @@ class TestOffered:
         assert not has_limit(None, hub)
         assert not has_limit(limited(), object())
 
-    async def test_beside_the_cost(self) -> None:
+    async def test_key_is_shown_beside_the_cost(self) -> None:
         """Limits: the key is shown beside the cost, and does nothing for a session without a limit."""
         async with shown(limited(), release_bot()) as on:
             await on.until("$1.25 of $1.00, $ raises it · 12k")
@@ -107,33 +107,33 @@ class TestOffered:
 
 class TestRaising:
     @pytest.mark.slow
-    async def test_asks_and_raises(self) -> None:
+    async def test_only_higher_amount_is_sent(self) -> None:
         """Limits: an amount that is not higher is rejected. Only a higher one is sent to the hub."""
         async with shown() as on:
             await on.press("dollar_sign")
             await on.until("Spent $1.25 of $1.00.")
             await on.press("1", "enter")
             await on.until("✗ Expected more than $1.00, which is the limit already")
-            assert limits(on) == []
+            assert sent_limits(on) == []
             await on.press("5", "enter", "enter")
             await on.until("Type a reason")
-            assert limits(on) == []
+            assert sent_limits(on) == []
             await on.press("o", "k", "enter")
             await on.until("may now cost $15.00")
-            assert limits(on) == [("limit", "docs-writer-77c0", 15.0, "maria", "ok")]
+            assert sent_limits(on) == [("limit", "docs-writer-77c0", 15.0, "maria", "ok")]
             assert isinstance(on.app.screen, LiveScreen)
             await on.until("$1.25 of $15.00")
 
     @pytest.mark.slow
-    async def test_left_as_it_is(self) -> None:
+    async def test_escape_changes_nothing(self) -> None:
         """Limits: escape changes nothing, whatever was typed."""
         async with shown() as on:
             await on.press("dollar_sign", "9", "escape")
             await on.settle()
             assert isinstance(on.app.screen, LiveScreen)
-            assert limits(on) == []
+            assert sent_limits(on) == []
 
-    async def test_refused(self) -> None:
+    async def test_hub_refusal_is_shown(self) -> None:
         """Limits: a refusal by the hub is shown with its reason."""
         async with shown() as on:
             on.hub.refuse = "Not raised, the journal refused it: the disk is full"
@@ -144,7 +144,9 @@ class TestRaising:
             await on.until("Not raised")
 
     @pytest.mark.slow
-    async def test_a_real_session_goes_on(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_stopped_session_continues(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Limits: a session that stopped at its limit continues with the next message."""
         monkeypatch.chdir(tmp_path)
         model = ScriptedModel(

@@ -73,7 +73,7 @@ class TestForm:
                 [state] = await on.app.hub.sessions()
                 assert (state.mode, list(state.nets)) == ("shadow", ["block-cp", "block-mv"])
 
-    async def test_what_is_wrong_is_told_and_nothing_typed_is_lost(self) -> None:
+    async def test_problems_are_shown_and_texts_kept(self) -> None:
         """Problems are shown below the form, and its texts are kept for another try."""
         async with real_console() as on:
             await on.pilot.press("s")
@@ -94,7 +94,7 @@ class TestForm:
             assert "openai/gpt-4o" in on.painted()
             assert await on.app.hub.sessions() == []
 
-    async def test_a_broken_agent_file_is_shown_with_its_place(self, here: Path) -> None:
+    async def test_agent_file_error_names_file_and_line(self, here: Path) -> None:
         """Errors in an agent file name file and line."""
         (here / "agent.toml").write_text('model = "openai/x"\nrulez = ["a.rules"]\n')
         async with real_console() as on:
@@ -107,7 +107,7 @@ class TestForm:
             await on.until("agent.toml:2")
             assert "did you mean 'rules'" in on.painted()
 
-    async def test_a_session_that_cannot_open_is_told(self, here: Path) -> None:
+    async def test_hub_refusal_stays_on_screen(self, here: Path) -> None:
         """A refusal by the hub stays on screen."""
         with OpenAIServer([]) as server:
             (here / "agent.toml").write_text(AGENT.format(url=server.base_url))
@@ -125,7 +125,7 @@ class TestForm:
             await on.pilot.press("enter")
             await on.until("Could not start: RuntimeError: the journal is full")
 
-    async def test_two_sessions_run_beside_each_other(self, here: Path) -> None:
+    async def test_two_sessions_run_concurrently(self, here: Path) -> None:
         """A second session does not wait for the first, and both are listed."""
         with OpenAIServer([says("One."), says("Two.")]) as server:
             (here / "agent.toml").write_text(
@@ -144,19 +144,19 @@ class TestForm:
 
 
 class TestSpec:
-    def test_a_model_by_name(self) -> None:
+    def test_other_name_is_a_model(self) -> None:
         """A name that is neither a file nor a module is a model."""
         spec = StartForm("openai/gpt-4o", "a.rules", "bash, read", "Go", True).spec()
         assert (spec.model, spec.agent, spec.tools) == ("openai/gpt-4o", None, ("bash", "read"))
         assert (spec.mode, spec.task, [p.name for p in spec.rules]) == ("shadow", "Go", ["a.rules"])
 
-    def test_a_module(self) -> None:
+    def test_module_is_accepted_without_import(self) -> None:
         """`package.module:agent` is accepted without an import."""
         spec = StartForm("shop.agents:release", "a.rules", task="Go").spec()
         assert (spec.agent, spec.model) == ("shop.agents:release", None)
 
     @pytest.mark.parametrize("agent", ["missing.toml", "http://[x"])
-    def test_what_cannot_be_read(self, agent: str) -> None:
+    def test_missing_file_and_broken_address_are_errors(self, agent: str) -> None:
         """A missing file and a broken address are errors before anything starts."""
         with pytest.raises(AgentSpecError):
             StartForm(agent, "a.rules", task="Go").spec()

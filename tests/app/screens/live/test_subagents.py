@@ -18,7 +18,7 @@ def child(name: str, parent: str, **more: object) -> SessionState:
 class TestList:
     @pytest.mark.variants
     @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
-    async def test_children_stand_below_their_parent(self, size: tuple[int, int]) -> None:
+    async def test_children_follow_their_parent(self, size: tuple[int, int]) -> None:
         """A child follows its parent with an indent, whatever the order in which they were opened."""
         bot, writer = release_bot(), docs_writer()
         reviewer = child("reviewer", bot.id)
@@ -35,7 +35,7 @@ class TestList:
         assert "  └ ● reader" in lines[at["reader"]]
 
     @pytest.mark.slow
-    async def test_choosing_one_shows_its_words(self) -> None:
+    async def test_selected_child_shows_its_transcript(self) -> None:
         """A child's transcript is shown like any other."""
         bot = release_bot()
         reviewer = child("reviewer", bot.id, transcript=[entry("assistant", "Line 3 is wrong.", 5)])
@@ -43,7 +43,7 @@ class TestList:
             await on.press("alt+1", "j")
             await on.until("Line 3 is wrong.")
 
-    def test_a_child_whose_parent_is_not_listed(self) -> None:
+    def test_child_without_listed_parent_is_at_top_level(self) -> None:
         """A child whose parent is not listed is at the top level."""
         lost = child("lost", "gone")
         assert in_families([lost]) == [(lost, 0)]
@@ -51,7 +51,7 @@ class TestList:
 
 
 class TestAsking:
-    async def test_the_queue_the_dialog_and_the_transcript_name_it(self) -> None:
+    async def test_queue_dialog_and_transcript_name_subagent(self) -> None:
         """The subagent is named wherever its call is shown, and the dialog has its last words."""
         bot = release_bot()
         reviewer = child("reviewer", bot.id, transcript=[entry("assistant", "I would ship it.", 5)])

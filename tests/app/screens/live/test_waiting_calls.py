@@ -16,7 +16,9 @@ from ...connect.seats import seated
 class TestTranscript:
     @pytest.mark.variants
     @pytest.mark.parametrize("size", [(80, 24), (120, 40)])
-    async def test_says_what_it_waits_for(self, tmp_path: Path, size: tuple[int, int]) -> None:
+    async def test_competing_call_names_the_call_it_waits_for(
+        self, tmp_path: Path, size: tuple[int, int]
+    ) -> None:
         """`waits for CALL` is shown while the other is being decided, then the net's own reason."""
         hub = Hub.open(tmp_path / "w.db")
         try:

@@ -39,7 +39,7 @@ async def opened(shown: Desk, rules: str = "") -> BacktestScreen:
     return screen_of(shown)
 
 
-async def done(shown: Desk) -> list[str]:
+async def report_lines(shown: Desk) -> list[str]:
     """The lines of the finished report."""
     await shown.until("✓ done")
     report = screen_of(shown).query_one(BlockList)
@@ -50,13 +50,13 @@ async def done(shown: Desk) -> list[str]:
 class TestReport:
     """The contents of the report."""
 
-    async def test_this_session(self, database: Path) -> None:
+    async def test_backtest_from_replay_judges_its_session(self, database: Path) -> None:
         """A backtest from a replay judges its session: totals, results by rule, first divergence."""
         async with desk(replay_of(database)) as shown:
             await opened(shown, "strict.rules")
             assert f"this session: {SESSION}" in shown.painted()
             await shown.press("enter")
-            lines = await done(shown)
+            lines = await report_lines(shown)
             assert lines[:3] == [
                 "4 of 5 decisions change: test (1), deploy (1), push (1) and 1 more.",
                 "5 calls in 1 session, 1 with a divergence, 3 hypothetical",
@@ -77,7 +77,7 @@ class TestReport:
         async with desk(replay_of(database)) as shown:
             await opened(shown, "strict.rules")
             await shown.press("tab", "right", "f5")
-            await done(shown)
+            await report_lines(shown)
             await shown.press("enter")
             await shown.when(lambda: isinstance(shown.app.screen, ReplayScreen))
             replay = shown.app.screen
@@ -86,18 +86,18 @@ class TestReport:
             await shown.press("escape")
             assert "✓ done" in await shown.until("✓ done")
 
-    async def test_all_sessions(self, database: Path) -> None:
+    async def test_all_sessions_without_subagents_are_judged(self, database: Path) -> None:
         """All sessions are judged except subagents', whose calls are decided in their parents."""
         async with desk(replay_of(database)) as shown:
             screen = await opened(shown, "strict.rules")
             screen.query_one(Choice).chosen = "all"
             await shown.press("enter")
-            lines = await done(shown)
+            lines = await report_lines(shown)
             assert lines[0].startswith("4 of 6 decisions change")
             assert lines[1].startswith("6 calls in 2 sessions, 1 with a divergence")
             assert not any(QUIET in line for line in lines)
 
-    async def test_since(self, database: Path) -> None:
+    async def test_only_sessions_since_a_time_are_judged(self, database: Path) -> None:
         """Only sessions with later events than the given time are judged. An invalid time is reported."""
         async with desk(replay_of(database)) as shown:
             screen = await opened(shown, "strict.rules")
@@ -106,19 +106,19 @@ class TestReport:
             assert since.display
             since.value = "2026-11-20T14:01:05"
             await shown.press("f5")
-            assert (await done(shown))[0].startswith("1 call in 1 session")
+            assert (await report_lines(shown))[0].startswith("1 call in 1 session")
             since.value = "soon"
             await shown.press("f5")
             await shown.until("✗ 'soon' is not a time; use 30m, 24h, 7d, 14:05")
 
-    async def test_none_diverges(self, database: Path) -> None:
+    async def test_no_divergence_is_reported(self, database: Path) -> None:
         """If no session diverges, the report says so."""
         async with desk(replay_of(database, QUIET)) as shown:
             await opened(shown, "free.rules")
             await shown.press("enter")
-            assert any("No session diverges" in line for line in await done(shown))
+            assert any("No session diverges" in line for line in await report_lines(shown))
 
-    async def test_no_calls(self, database: Path, tmp_path: Path) -> None:
+    async def test_journal_without_calls(self, database: Path, tmp_path: Path) -> None:
         """For a journal without calls the report says that there is nothing to judge."""
         path = tmp_path / "empty.db"
         with Journal.open(path) as journal:
@@ -126,25 +126,25 @@ class TestReport:
         async with desk(replay_of(path, "empty-1")) as shown:
             await opened(shown, "strict.rules")
             await shown.press("enter")
-            assert any("nothing to judge" in line for line in await done(shown))
+            assert any("nothing to judge" in line for line in await report_lines(shown))
             assert "opens a session" not in shown.painted()
 
-    async def test_again(self, database: Path) -> None:
+    async def test_new_judgement_replaces_the_old_one(self, database: Path) -> None:
         """A new judgement under other rules replaces the old one."""
         async with desk(replay_of(database)) as shown:
             screen = await opened(shown, "strict.rules")
             await shown.press("enter")
-            first = await done(shown)
+            first = await report_lines(shown)
             await shown.press("end")
             screen.query_one("#rules", Input).value = "free.rules"
             await shown.until("◌ found under strict.rules over this session", "f5 judge again")
             await shown.press("f5")
             await shown.until("▸ 3 newly allowed", "5 calls in 1 session")
-            assert await done(shown) != first
+            assert await report_lines(shown) != first
             await shown.press("s", "right")
             await shown.until("◌ found under free.rules over this session")
             await shown.press("left")
-            await done(shown)
+            await report_lines(shown)
 
 
 @pytest.mark.slow
@@ -168,7 +168,7 @@ class TestTrouble:
             ("[/x]\x1b[2J.rules", "[/x]"),
         ],
     )
-    async def test_files(self, database: Path, typed: str, said: str) -> None:
+    async def test_invalid_file_names_are_reported(self, database: Path, typed: str, said: str) -> None:
         """A missing name, an unclosed quote, a missing file and a hostile name are reported."""
         async with desk(replay_of(database)) as shown:
             screen = await opened(shown)
@@ -177,14 +177,14 @@ class TestTrouble:
             await shown.until("✗", said)
             assert not screen.judging
 
-    async def test_a_subagent_s_session(self, database: Path) -> None:
+    async def test_subagent_session_names_its_parent(self, database: Path) -> None:
         """The calls of a subagent's session were decided in its parent, which is named."""
         async with desk(replay_of(database, "below-1")) as shown:
             await opened(shown, "strict.rules")
             await shown.press("enter")
             await shown.until("✗ 'below-1' is a subagent's session", SESSION)
 
-    async def test_a_journal_that_is_gone(self, database: Path) -> None:
+    async def test_journal_error_is_reported(self, database: Path) -> None:
         """An error in reading the journal is shown, and another try is possible."""
         async with desk(replay_of(database)) as shown:
             screen = await opened(shown, "strict.rules")
@@ -194,14 +194,16 @@ class TestTrouble:
             await shown.until("✗ There is no journal")
             screen._journal = here
             await shown.press("f5")
-            await done(shown)
+            await report_lines(shown)
 
 
 @pytest.mark.slow
 class TestRunning:
     """Behaviour while calls are being judged."""
 
-    async def test_cancelled(self, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_escape_cancels_and_keeps_results(
+        self, database: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Progress is shown and keys work. Escape cancels and keeps the results so far."""
 
         def endless() -> Iterator[Recorded]:
@@ -224,7 +226,9 @@ class TestRunning:
             await shown.press("escape")
             await shown.when(lambda: isinstance(shown.app.screen, ReplayScreen))
 
-    async def test_leaving_the_console(self, database: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_closing_the_console_ends_the_thread(
+        self, database: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Closing the console ends the judging thread."""
         ended: list[bool] = []
 
@@ -247,7 +251,7 @@ class TestRunning:
 class TestWaysIn:
     """The places from which the backtest opens."""
 
-    async def test_history(self, database: Path) -> None:
+    async def test_history_palette_offers_backtest(self, database: Path) -> None:
         """The palette of the history screen offers the backtest for the selected session."""
         app = HistoryConsole(RecordedFile(database), zone=UTC, clock=lambda: NOW)
         async with desk(app) as shown:
@@ -260,7 +264,7 @@ class TestWaysIn:
             await shown.when(lambda: isinstance(app.screen, HistoryScreen))
 
     @pytest.mark.slow
-    async def test_live(self) -> None:
+    async def test_live_palette_offers_backtest(self) -> None:
         """The palette of the live screen offers the backtest for the session on screen."""
         async with stage() as shown:
             commands = {c.title: c for c in shown.app.get_system_commands(shown.app.screen)}
@@ -270,7 +274,7 @@ class TestWaysIn:
             await shown.until("this session: release-bot")
 
     @pytest.mark.slow
-    async def test_only_where_a_journal_is(self) -> None:
+    async def test_source_without_journal_offers_no_backtest(self) -> None:
         """A source that is not a journal offers no backtest."""
         async with desk(HistoryConsole(Source(SESSIONS), recorded=recording(), zone=UTC)) as shown:
             await shown.press("b")
@@ -278,7 +282,7 @@ class TestWaysIn:
             assert isinstance(shown.app.screen, ReplayScreen)
 
     @pytest.mark.slow
-    async def test_its_own_rules(self, database: Path) -> None:
+    async def test_line_starts_with_files_of_the_session(self, database: Path) -> None:
         """The line for files starts with the files that the session was started with."""
         with Journal.open(database) as journal:
             started = BODIES[0].model_copy(
@@ -291,7 +295,7 @@ class TestWaysIn:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("column", [3, 20, 40])
-    async def test_scope_by_mouse(self, database: Path, column: int) -> None:
+    async def test_click_selects_scope(self, database: Path, column: int) -> None:
         """A click selects the scope of sessions."""
         async with desk(replay_of(database)) as shown:
             screen = await opened(shown)
@@ -316,6 +320,6 @@ class TestFiles:
             ("#a.rules", ["#a.rules"]),
         ],
     )
-    def test_words(self, text: str, files: list[str]) -> None:
+    def test_names_are_separated_by_blanks_and_commas(self, text: str, files: list[str]) -> None:
         """Blanks and commas separate names; quotes keep a name together."""
         assert rules_files(text) == files

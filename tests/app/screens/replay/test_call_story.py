@@ -18,7 +18,7 @@ RECORDED = recording()
 class TestTold:
     """The timeline in words, up to a moment."""
 
-    def test_a_block(self) -> None:
+    def test_block_has_verdict_rule_and_reason(self) -> None:
         """A blocked call has its verdict, its rule and its reason."""
         assert (
             call_timeline(RECORDED, 5)
@@ -29,13 +29,13 @@ class TestTold:
             ][::-1]
         )
 
-    def test_nothing_of_later(self) -> None:
+    def test_later_answer_is_not_shown(self) -> None:
         """While an approver is asked, the answer is not shown."""
         assert call_timeline(RECORDED, 20) == [
             ("asked because", "deploy.rules:5  require human-approval before deploy")
         ]
 
-    def test_an_approval(self) -> None:
+    def test_approval_names_the_operator(self) -> None:
         """A result shows who approved the call."""
         assert call_timeline(RECORDED, 23) == [
             ("asked because", "deploy.rules:5  require human-approval before deploy"),
@@ -43,7 +43,7 @@ class TestTold:
             ("decided", "allowed, approved by maria"),
         ]
 
-    def test_a_denial(self) -> None:
+    def test_denial_has_operator_and_reason(self) -> None:
         """A denial has the operator and the reason."""
         no = ApprovalDecided(
             approval_id="a1", call_id="c6", approved=False, by="li", reason="not on a Friday"
@@ -53,7 +53,7 @@ class TestTold:
             "denied by li: not on a Friday",
         )
 
-    def test_a_question_withdrawn(self) -> None:
+    def test_withdrawn_request_has_its_reason(self) -> None:
         """A withdrawn request has its reason."""
         gone = ApprovalWithdrawn(approval_id="a1", call_id="c6", reason="stopped by li")
         assert call_timeline(recording([*BODIES[:20], gone]), 21)[-1] == (
@@ -61,7 +61,7 @@ class TestTold:
             "no longer asked: stopped by li",
         )
 
-    def test_shadow(self) -> None:
+    def test_shadow_call_ran_despite_block(self) -> None:
         """In shadow mode the timeline says that a would-be-blocked call ran."""
         would = decided("c7", "rm", "rm", outcome="block", mode="shadow", net="block-rm")
         assert call_timeline(recording([*BODIES[:25], would]), 26)[0] == (
@@ -69,7 +69,7 @@ class TestTold:
             "would block, in shadow mode: it ran",
         )
 
-    def test_why_it_was_unclear(self) -> None:
+    def test_unclear_call_has_its_reason(self) -> None:
         """G-64, G-66: an unclear call has the reason, and the rule names by which it was judged."""
         why = "command: eval runs a computed text"
         unread = decided("c7", "bash", 'eval "$x"', uninspectable=why, judged_as=("deploy",))
@@ -86,7 +86,7 @@ class TestTold:
         assert earlier is not None
         assert not earlier[0].unclear
 
-    def test_an_edit(self) -> None:
+    def test_edit_has_editor_and_original_input(self) -> None:
         """G-75: an edited call has its editor and the agent's original input."""
         asked = says("c7", "bash", "./deploy prod")
         again = ApprovalRequested(
@@ -120,7 +120,7 @@ class TestTold:
         assert asked_input(events, 29) == {"command": "./deploy prod"}
         assert asked_input(events, 25) != {"command": "./deploy prod"}
 
-    def test_an_edit_of_what_no_message_has(self) -> None:
+    def test_subagent_edit_has_input_of_first_request(self) -> None:
         """The original input of a subagent's call is known only from its first request."""
         ran = decided("r/c1", "deploy", "./deploy staging", edited=True, edited_by="ada")
         assert call_timeline(recording([*BODIES[:25], ran]), 26)[1:] == [("edited", "by ada")]
@@ -133,21 +133,21 @@ class TestTold:
             'by ada: changed command from "./deploy prod" to "./deploy staging"',
         ) in call_timeline(events, 27)
 
-    def test_who_switched_to_shadow(self) -> None:
+    def test_shadow_call_names_who_switched_and_why(self) -> None:
         """A call that ran in shadow mode shows who switched to it and why."""
         switched = ModeChanged(mode="shadow", by="ben", others=("ada",), reason="noise")
         would = decided("c7", "rm", "rm", outcome="block", mode="shadow", net="block-rm")
         said = call_timeline(recording([*BODIES[:25], switched, would]), 27)
         assert said[-1] == ("was off", "shadow mode, switched to by ada, ben: noise")
 
-    def test_an_id_that_came_again(self) -> None:
+    def test_reused_call_id_shows_latest_decision(self) -> None:
         """If a call id is used again, only the latest decision is shown."""
         again = decided("c7", "rm", "rm -rf dist", approved_by=("li",))
         assert call_timeline(recording([*BODIES[:26], again]), 27) == [
             ("decided", "allowed, approved by li")
         ]
 
-    def test_no_call(self) -> None:
+    def test_event_without_call_has_no_timeline(self) -> None:
         """An event without a call has no timeline."""
         assert call_timeline(RECORDED, 2) == []
 
@@ -155,7 +155,7 @@ class TestTold:
 class TestDecisionAt:
     """The decision to which an event belongs."""
 
-    def test_of_every_event_of_a_call(self) -> None:
+    def test_all_events_of_a_call_have_its_decision(self) -> None:
         """All events of a call, from the request to the result, have one decision with its result."""
         for position in (20, 21, 22, 23):
             found = decision_at(RECORDED, position)
@@ -168,7 +168,7 @@ class TestDecisionAt:
                 "require human-approval before deploy",
             )
 
-    def test_none(self) -> None:
+    def test_event_without_call_has_no_decision(self) -> None:
         """Events without a call have no decision."""
         assert decision_at(RECORDED, 1) is None
         assert decision_at(RECORDED, 28) is None

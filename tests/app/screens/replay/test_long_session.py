@@ -82,7 +82,7 @@ class TestJumps:
     """Jumps to the other end and back."""
 
     @pytest.mark.slow
-    async def test_the_first_key_goes_to_the_end(self, database: Path) -> None:
+    async def test_first_key_jumps_to_the_end(self, database: Path) -> None:
         """The first jump works at once and folds only the events around the moment."""
         async with console(database).run_test(size=(120, 40)) as pilot:
             screen = await opened(pilot)
@@ -113,7 +113,7 @@ class TestJumps:
                 assert said == ([expected] if left else [])
 
     @pytest.mark.slow
-    async def test_an_entry_is_opened(self, database: Path) -> None:
+    async def test_enter_opens_the_entry_under_the_cursor(self, database: Path) -> None:
         """`enter` shows the entry under the cursor, also after many that are left out."""
         async with console(database).run_test(size=(120, 40)) as pilot:
             screen = await opened(pilot)
@@ -139,7 +139,7 @@ class TestJumps:
                 assert MASK[:-1] in "\n".join(transcript(screen))
 
     @pytest.mark.slow
-    async def test_marks_and_decisions(self, database: Path) -> None:
+    async def test_marks_cover_all_events_and_decision_is_found(self, database: Path) -> None:
         """The marks cover all events, and the decision on a call is found."""
         ready = await open_recorded(RecordedFile(database), "long")
         assert ready.complete
@@ -157,7 +157,7 @@ class TestJumps:
 class TestGrowing:
     """Another process appends to the session."""
 
-    async def test_reading_what_was_recorded_since(self, database: Path) -> None:
+    async def test_f5_loads_new_events(self, database: Path) -> None:
         """F5 loads new events, which can be selected. The moment stays."""
         async with console(database).run_test(size=(120, 40), notifications=True) as pilot:
             screen = await opened(pilot, at=510)
@@ -178,7 +178,7 @@ class TestGrowing:
 class TestTrouble:
     """Events that cannot be read."""
 
-    async def test_does_not_end_the_record(self, database: Path) -> None:
+    async def test_invalid_value_does_not_end_the_record(self, database: Path) -> None:
         """An event with an invalid value is shown as not readable, and the events after it are shown."""
         with closing(sqlite3.connect(database)) as connection:
             connection.execute(

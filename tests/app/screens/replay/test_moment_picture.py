@@ -32,7 +32,7 @@ class TestEveryMoment:
                 nets += 1
         assert nets > 100
 
-    def test_what_moved_a_token_says_so(self) -> None:
+    def test_marking_change_shows_a_fired_transition(self) -> None:
         """Every change of a marking shows a fired transition, and only decisions and results show one."""
         moved = 0
         for number, event in enumerate(RECORDED[1:], start=2):

@@ -42,7 +42,7 @@ class TestPlain:
         assert heads[0].startswith(" 1  14:00:00  session.opened  release-bot")
         assert "block: deploy requires a successful call to test first. [deploy.rules:4]" in heads[4]
 
-    def test_what_changed_is_below_it(self, database: Path) -> None:
+    def test_changes_are_below_their_event(self, database: Path) -> None:
         """Below an event are its changes in words and the markings that it changed, no others."""
         lines = run(database, SESSION)[1].splitlines()
         at = next(i for i, line in enumerate(lines) if line.startswith("22 "))
@@ -53,7 +53,7 @@ class TestPlain:
         assert "limit-deploy-2 [ready:1, budget:1]" in below
         assert not any(line.startswith("require-lint-before-test") for line in below)
 
-    def test_a_net_switched_on_is_a_change(self, database: Path) -> None:
+    def test_inactive_net_is_marked_until_switched_on(self, database: Path) -> None:
         """A net that is off is marked beside its marking until it is switched on."""
         out = run(database, SESSION)[1]
         assert "block-deploy (off): ready:1" in out
@@ -102,7 +102,7 @@ class TestWhichSession:
 class TestImpossible:
     """A record that contradicts itself."""
 
-    def test_says_where(self, tmp_path: Path) -> None:
+    def test_error_names_the_event_after_printing_earlier_ones(self, tmp_path: Path) -> None:
         """Events before an impossible one are printed, then the error names it; exit code 2."""
         path = tmp_path / "journal.db"
         orphan = ApprovalDecided(approval_id="a9", call_id="c9", approved=True, by="maria")

@@ -59,7 +59,7 @@ def text_in(panel: object) -> list[str]:
     return [line.plain for block in panel.query_one(BlockList).blocks for line in block.lines(110)]
 
 
-def frames(panel: object) -> list[Widget]:
+def frames_of(panel: object) -> list[Widget]:
     assert isinstance(panel, Detail)
     return list(panel.query(".frame"))
 
@@ -68,7 +68,7 @@ def text_of(screen: ReplayScreen, name: str) -> str:
     return str(screen.query_one(f"#{name}", Static).content)
 
 
-def where(screen: ReplayScreen) -> str:
+def title_text(screen: ReplayScreen) -> str:
     return screen.query_one(ScreenBar).render().plain
 
 
@@ -80,7 +80,7 @@ class TestStepping:
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
             assert screen.position == 1
-            assert f"event 1 of {TOTAL} · 14:00:00" in where(screen)
+            assert f"event 1 of {TOTAL} · 14:00:00" in title_text(screen)
             assert "session.opened" in text_of(screen, "what")
 
     @pytest.mark.slow
@@ -94,7 +94,7 @@ class TestStepping:
             assert screen.position == 1
 
     @pytest.mark.slow
-    async def test_arrows_and_ends(self) -> None:
+    async def test_arrows_home_and_end_move(self) -> None:
         """Arrows step. Home and end go to the first and the last event; arrows stop there."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
@@ -108,7 +108,7 @@ class TestStepping:
             assert screen.position == 1
 
     @pytest.mark.slow
-    async def test_decisions(self) -> None:
+    async def test_braces_jump_between_decisions(self) -> None:
         """`}` and `{` go to the next and the previous block, approval or rule switched off."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
@@ -119,7 +119,7 @@ class TestStepping:
             assert found == [5, 22, 26, 27, 26, 22, 5]
 
     @pytest.mark.slow
-    async def test_the_scrubber_leads_and_follows(self) -> None:
+    async def test_click_on_scrubber_moves_and_keys_move_scrubber(self) -> None:
         """A click on the scrubber goes to that event; a key moves the scrubber's position."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
@@ -135,7 +135,7 @@ class TestGoTo:
 
     @pytest.mark.variants
     @pytest.mark.parametrize(("typed", "position"), [("22", 22), ("14:01:45", 22), ("+1m", 13)])
-    async def test_goes(self, typed: str, position: int) -> None:
+    async def test_moves_to_the_entered_event(self, typed: str, position: int) -> None:
         """The replay goes to the entered event."""
         async with console().run_test(size=(80, 24)) as pilot:
             screen = await ready(pilot)
@@ -147,7 +147,7 @@ class TestGoTo:
             assert screen.position == position
 
     @pytest.mark.slow
-    async def test_nonsense_stays_open_and_escape_stays_put(self) -> None:
+    async def test_invalid_input_can_be_corrected_and_escape_stays(self) -> None:
         """An input that selects no event is reported and can be corrected. Escape goes nowhere."""
         async with console().run_test(size=(80, 24)) as pilot:
             screen = await ready(pilot)
@@ -166,7 +166,7 @@ class TestMoment:
     """The display of a moment."""
 
     @pytest.mark.slow
-    async def test_headline(self) -> None:
+    async def test_headline_shows_event_and_rule(self) -> None:
         """The headline shows the event, its symbol, its content and the rule."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
@@ -190,7 +190,7 @@ class TestMoment:
             assert lines_of(screen, "transcript") == early
 
     @pytest.mark.slow
-    async def test_a_very_long_transcript_says_what_it_leaves_out(self) -> None:
+    async def test_omitted_entries_of_long_transcript_are_counted(self) -> None:
         """For a long session the latest entries before the moment are shown, the others are counted."""
         bodies = [BODIES[0], *(MessageAdded(role="user", text=f"line {n}") for n in range(LONGEST + 7))]
         async with console(recording(bodies)).run_test(size=(120, 40)) as pilot:
@@ -204,7 +204,7 @@ class TestMoment:
             assert "line 1" in lines_of(screen, "transcript")[-1]
 
     @pytest.mark.slow
-    async def test_the_call_of_an_event_has_the_cursor(self) -> None:
+    async def test_cursor_is_on_the_call_of_the_event(self) -> None:
         """The transcript's cursor is on the event's call, which is in view."""
         async with console().run_test(size=(80, 24)) as pilot:
             screen = await ready(pilot)
@@ -245,7 +245,7 @@ class TestMoment:
                 screen.action_step(1)
 
     @pytest.mark.slow
-    async def test_what_changed_in_words(self) -> None:
+    async def test_event_pane_shows_changes_in_words(self) -> None:
         """The event's pane shows its changes in words, then all its fields."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
@@ -256,7 +256,7 @@ class TestMoment:
             assert "maria" in details
 
     @pytest.mark.slow
-    async def test_a_refusal_is_not_left_out(self) -> None:
+    async def test_approved_field_of_a_denial_is_no(self) -> None:
         """The field `approved` of a denial is shown as no."""
         bodies = [*BODIES[:20], ApprovalDecided(approval_id="a1", call_id="c6", approved=False, by="li")]
         async with console(recording(bodies)).run_test(size=(120, 40)) as pilot:
@@ -267,7 +267,7 @@ class TestMoment:
             assert "by li" in details
 
     @pytest.mark.slow
-    async def test_pending_and_waiting(self) -> None:
+    async def test_pending_and_requests_are_those_of_the_moment(self) -> None:
         """Pending transitions and open requests are those of the moment."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
@@ -281,16 +281,16 @@ class TestMoment:
             assert lines_of(screen, "waiting") == []
 
     @pytest.mark.slow
-    async def test_shadow_is_named(self) -> None:
+    async def test_heading_shows_mode(self) -> None:
         """The heading shows the mode at that moment."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
-            assert "enforce" in where(screen)
+            assert "enforce" in title_text(screen)
             await pilot.press("end")
-            assert "shadow" in where(screen)
+            assert "shadow" in title_text(screen)
 
     @pytest.mark.slow
-    async def test_at_80_columns_of_a_session_of_days(self) -> None:
+    async def test_mode_and_days_fit_in_80_columns(self) -> None:
         """With a usual id the mode is not cut. Both ends of the scrubber show their day."""
         name, later = "release-bot-a75a451c101b", timedelta(days=3)
         events = [e.model_copy(update={"session": name}) for e in RECORDED]
@@ -315,7 +315,7 @@ class TestClosely:
     """Details in full."""
 
     @pytest.mark.slow
-    async def test_the_whole_event(self) -> None:
+    async def test_enter_opens_the_whole_event(self) -> None:
         """Enter in the event's pane shows all of it, including the middle of a long output."""
         output = "a" * 30_000 + " MIDDLE " + "b" * 30_000
         result = CallResult(call_id="c1", tool="bash", output=output, is_error=False)
@@ -333,7 +333,7 @@ class TestClosely:
             assert "MIDDLE" in "".join(line.plain for block in blocks for line in block.lines(100))
 
     @pytest.mark.slow
-    async def test_a_call_and_a_net(self) -> None:
+    async def test_enter_opens_a_call_or_a_net(self) -> None:
         """Enter opens a transcript entry, or the picture of a net."""
         async with console().run_test(size=(120, 40)) as pilot:
             await ready(pilot)
@@ -347,7 +347,7 @@ class TestClosely:
             assert isinstance(pilot.app.screen, Detail)
 
     @pytest.mark.slow
-    async def test_the_decision(self) -> None:
+    async def test_o_opens_the_decision(self) -> None:
         """`o` opens the decision on the call: verdict, operator, rule, and each net's verdict then."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
@@ -368,7 +368,7 @@ class TestClosely:
             assert (await ready(pilot)).position == 23
 
     @pytest.mark.slow
-    async def test_the_decision_on_a_blocked_call(self) -> None:
+    async def test_decision_on_blocked_call_has_reason_and_rule(self) -> None:
         """The decision on a blocked call has the recorded reason and the rule of the blocking net."""
         async with console().run_test(size=(120, 40)) as pilot:
             await ready(pilot)
@@ -380,7 +380,7 @@ class TestClosely:
             assert "deploy.rules:4  require test before deploy" in text
 
     @pytest.mark.slow
-    async def test_an_event_of_no_call(self) -> None:
+    async def test_o_opens_event_without_decision(self) -> None:
         """`o` on an event without a decision opens the event."""
         async with console().run_test(size=(120, 40)) as pilot:
             await ready(pilot)
@@ -388,10 +388,12 @@ class TestClosely:
             await pilot.pause()
             assert isinstance(pilot.app.screen, Detail)
             assert not isinstance(pilot.app.screen, DecisionDetail)
-            assert any("session.status" in str(frame.border_title) for frame in frames(pilot.app.screen))
+            assert any(
+                "session.status" in str(frame.border_title) for frame in frames_of(pilot.app.screen)
+            )
 
     @pytest.mark.slow
-    async def test_who_decided_and_why(self) -> None:
+    async def test_result_pane_shows_approver_and_reason(self) -> None:
         """The pane of a result shows who approved the call and why approval was needed."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
@@ -403,7 +405,7 @@ class TestClosely:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("size", [(120, 40), (80, 24)])
-    async def test_the_picture_goes_with_the_steps(self, size: tuple[int, int]) -> None:
+    async def test_picture_follows_the_steps(self, size: tuple[int, int]) -> None:
         """`p` shows the selected net's picture with its tokens of the moment; the net stays selected."""
         async with console().run_test(size=size) as pilot:
             screen = await ready(pilot)
@@ -425,7 +427,7 @@ class TestClosely:
             assert screen.query_one("#details").region.area > 0
 
     @pytest.mark.slow
-    async def test_another_net_in_the_picture(self) -> None:
+    async def test_selected_net_changes_the_picture(self) -> None:
         """Moving in the list of nets, also with the mouse, changes the picture."""
         async with console().run_test(size=(120, 40)) as pilot:
             screen = await ready(pilot)
@@ -443,7 +445,7 @@ class TestClosely:
 class TestSpoofing:
     """Hostile text in a record."""
 
-    async def test_nothing_is_obeyed(self) -> None:
+    async def test_hostile_text_is_shown_as_text(self) -> None:
         """Markup, escape sequences, bidi marks and a line of a megabyte are shown as text."""
         evil = "[@click=app.quit]x[/] [/nope] \x1b[2J\x9b31m \u202egnp\u2066 \ue000"
         said = MessageAdded(role="assistant", text=evil)
@@ -508,11 +510,11 @@ class TestTrouble:
             assert "Shown are the 6 events before it." in text_of(screen, "trouble")
             assert screen.query_one("#trouble").region.area > 0
             assert screen.position == 3
-            assert f"event 3 of {6}" in where(screen)
+            assert f"event 3 of {6}" in title_text(screen)
             await pilot.press("end")
             assert (screen.position, screen.query_one(Scrubber).position) == (6, 6)
 
-    async def test_nothing_possible(self) -> None:
+    async def test_impossible_first_event(self) -> None:
         """If the first event is impossible, the screen says so."""
         async with console(recording(BODIES[1:])).run_test(size=(80, 24)) as pilot:
             assert "Nothing can be shown" in text_of(await ready(pilot), "trouble")
@@ -572,7 +574,7 @@ class TestEverywhere:
             assert {"What if", "Open decision", "Picture"} <= titles
 
     @pytest.mark.slow
-    async def test_keys_at_the_ends(self) -> None:
+    async def test_keys_at_the_ends_report_no_further_event(self) -> None:
         """Before the first event and after the last one, keys report that there is no further event."""
         async with console().run_test(size=(120, 40), notifications=True) as pilot:
             screen = await ready(pilot)
@@ -608,7 +610,7 @@ class TestEverywhere:
 class TestFidelity:
     """The recording used here is a possible one."""
 
-    def test_the_markings_at_the_end(self) -> None:
+    def test_final_markings_of_the_recording(self) -> None:
         """The fold of the recording has the expected markings at the end."""
         state = fold(RECORDED)
         assert {key: format_marking(net.marking) for key, net in state.nets.items()} == {

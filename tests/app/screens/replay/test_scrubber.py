@@ -35,16 +35,16 @@ class Track(App[None]):
 class TestMarks:
     """The events that get a mark."""
 
-    def test_blocks_and_decided_approvals(self) -> None:
+    def test_blocks_decided_calls_and_switches_are_marked(self) -> None:
         """Blocked calls, calls decided by an operator, and rules switched off are marked."""
         assert marks_of(recording()) == {5: "block", 22: "approval", 26: "block", 27: "off"}
 
-    def test_a_request_nobody_answered(self) -> None:
+    def test_unanswered_request_is_marked_at_its_event(self) -> None:
         """A request without an answer is marked at its own event."""
         asked = next(i for i, body in enumerate(BODIES) if isinstance(body, ApprovalRequested))
         assert marks_of(recording(BODIES[: asked + 1]))[asked + 1] == "approval"
 
-    def test_in_shadow_mode_nothing_was_blocked(self) -> None:
+    def test_shadow_calls_have_their_own_marks(self) -> None:
         """G-26: calls that enforce would have blocked or asked have other marks than blocked ones."""
         bodies = [
             call(f"c{n}", "rm", "rm x", outcome, "block-rm", mode=mode)
@@ -69,7 +69,7 @@ class TestTrack:
             app.scrubber.renew(10_000, {5120: "would-block", 5121: "block"}, ("", ""))
             assert "S" not in app.scrubber.render().plain.split("\n")[0]
 
-    async def test_symbols(self) -> None:
+    async def test_each_mark_has_its_symbol(self) -> None:
         """Blocks, approvals, the position and the ends each have a symbol."""
         app = Track(21, {6: "block", 11: "approval"})
         async with app.run_test(size=(41, 4)):
@@ -83,7 +83,7 @@ class TestTrack:
             assert "■" in app.line
             assert "◐" not in app.line
 
-    async def test_one_event_and_no_room(self) -> None:
+    async def test_single_event_and_tiny_scrubber(self) -> None:
         """A session of one event and a scrubber of three cells cause no error."""
         app = Track(1, {1: "block"})
         async with app.run_test(size=(3, 2)) as pilot:
@@ -96,7 +96,7 @@ class TestTrack:
         width=st.integers(min_value=4, max_value=300),
         data=st.data(),
     )
-    def test_what_is_shown_is_what_is_hit(self, total: int, width: int, data: st.DataObject) -> None:
+    def test_cell_of_a_number_leads_back_to_it(self, total: int, width: int, data: st.DataObject) -> None:
         """The cell of a number leads back to a number of the same cell."""
         number = data.draw(st.integers(min_value=1, max_value=total))
         scrubber = Scrubber(total, {})
@@ -108,21 +108,21 @@ class TestTrack:
 class TestPointer:
     """Clicks and drags."""
 
-    async def test_click(self) -> None:
+    async def test_click_goes_to_the_event(self) -> None:
         """A click goes to the event under it."""
         app = Track(41, {})
         async with app.run_test(size=(41, 4)) as pilot:
             await pilot.click(Scrubber, offset=(30, 0))
             assert app.scrubber.position == 31
 
-    async def test_a_click_on_a_mark_goes_to_it_exactly(self) -> None:
+    async def test_click_on_a_mark_goes_to_the_marked_event(self) -> None:
         """In a long session a click on a mark goes to the marked event among all in its cell."""
         app = Track(100_000, {50_017: "block"})
         async with app.run_test(size=(41, 4)) as pilot:
             await pilot.click(Scrubber, offset=(20, 0))
             assert app.scrubber.position == 50_017
 
-    async def test_drag(self) -> None:
+    async def test_position_follows_the_dragged_pointer(self) -> None:
         """While the button is held, the position follows the pointer."""
         app = Track(41, {})
         async with app.run_test(size=(41, 4)) as pilot:

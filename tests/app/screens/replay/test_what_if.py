@@ -25,7 +25,7 @@ from .journal import EVENTS, SESSION, Desk, desk, replay_of
 from .recording import BODIES, decided, rule, says
 
 
-async def dialog(shown: Desk, at: int) -> WhatIfDialog:
+async def open_dialog(shown: Desk, at: int) -> WhatIfDialog:
     """Open the dialog with its key at an event."""
     replay = shown.app.screen
     assert isinstance(replay, ReplayScreen)
@@ -37,7 +37,7 @@ async def dialog(shown: Desk, at: int) -> WhatIfDialog:
     return asking
 
 
-async def judged(shown: Desk) -> list[str]:
+async def judged_lines(shown: Desk) -> list[str]:
     """The lines of the answer, after all calls are judged."""
     await shown.when(lambda: isinstance(shown.app.screen, JudgedScreen), "the answer")
     await shown.app.workers.wait_for_complete()
@@ -46,12 +46,12 @@ async def judged(shown: Desk) -> list[str]:
     return [" ".join(line.plain.split()) for block in calls.blocks for line in block.lines(116)]
 
 
-def boxes(asking: WhatIfDialog) -> list[str]:
+def painted_switches(asking: WhatIfDialog) -> list[str]:
     """The painted switches."""
     return [line.plain for b in asking.query_one(BlockList).blocks for line in b.lines(90)]
 
 
-def said(asking: WhatIfDialog) -> str:
+def assumptions_or_error(asking: WhatIfDialog) -> str:
     """The assumptions, or the error."""
     return str(asking.query_one("#said", Static).content)
 
@@ -59,23 +59,23 @@ def said(asking: WhatIfDialog) -> str:
 class TestDialog:
     """The dialog's switches and files."""
 
-    async def test_the_nets_as_they_are(self, database: Path) -> None:
+    async def test_switches_start_with_nets_of_the_event(self, database: Path) -> None:
         """The switches start as the nets were at the event, and the dialog shows its assumptions."""
         async with desk(replay_of(database)) as shown:
-            asking = await dialog(shown, 4)
-            assert [box[:3] for box in boxes(asking)] == ["[x]"] * 4 + ["[ ]"]
-            assert "deploy.rules:5  block push" in boxes(asking)[-1]
+            asking = await open_dialog(shown, 4)
+            assert [box[:3] for box in painted_switches(asking)] == ["[x]"] * 4 + ["[ ]"]
+            assert "deploy.rules:5  block push" in painted_switches(asking)[-1]
             assert "What if, after event 4" in shown.painted()
-            assert "by the names they were recorded under" in said(asking)
-            assert "whatever was switched later" in said(asking)
+            assert "by the names they were recorded under" in assumptions_or_error(asking)
+            assert "whatever was switched later" in assumptions_or_error(asking)
             await shown.press("escape")
-            assert [box[:3] for box in boxes(await dialog(shown, 11))] == ["[x]"] * 5
+            assert [box[:3] for box in painted_switches(await open_dialog(shown, 11))] == ["[x]"] * 5
 
     @pytest.mark.slow
     async def test_escape_changes_nothing(self, database: Path) -> None:
         """Escape goes back to the event."""
         async with desk(replay_of(database)) as shown:
-            await dialog(shown, 4)
+            await open_dialog(shown, 4)
             await shown.press("space", "escape")
             assert isinstance(shown.app.screen, ReplayScreen)
             assert shown.app.screen.position == 4
@@ -84,7 +84,7 @@ class TestDialog:
     async def test_rules_that_do_not_compile(self, database: Path) -> None:
         """The compiler's message is shown with its place, and the text can be corrected."""
         async with desk(replay_of(database), size=(80, 24)) as shown:
-            asking = await dialog(shown, 4)
+            asking = await open_dialog(shown, 4)
             await shown.press("shift+tab")
             await shown.write("faulty.rules")
             await shown.press("ctrl+s")
@@ -94,39 +94,39 @@ class TestDialog:
             assert shown.app.screen is asking
 
     @pytest.mark.slow
-    async def test_a_file_that_is_not_there(self, database: Path) -> None:
+    async def test_missing_file_is_named(self, database: Path) -> None:
         """A missing file is named, whatever its name."""
         async with desk(replay_of(database)) as shown:
-            asking = await dialog(shown, 4)
+            asking = await open_dialog(shown, 4)
             asking.query_one(Input).value = "[red]gone.rules"
             await shown.press("ctrl+s")
             await shown.until("✗ [red]gone.rules")
 
     @pytest.mark.slow
-    async def test_rules_to_switch(self, database: Path) -> None:
+    async def test_enter_offers_nets_of_the_files(self, database: Path) -> None:
         """Enter reads the files and offers their nets. Without a file the session's nets are offered."""
         async with desk(replay_of(database)) as shown:
-            asking = await dialog(shown, 4)
+            asking = await open_dialog(shown, 4)
             asking.query_one(Input).focus()
             await shown.write("strict.rules")
             await shown.press("enter")
             await shown.until("approve-before-push")
-            assert [box[:3] for box in boxes(asking)] == ["[x]"] * 3
-            assert "keep its marking" in said(asking)
+            assert [box[:3] for box in painted_switches(asking)] == ["[x]"] * 3
+            assert "keep its marking" in assumptions_or_error(asking)
             asking.query_one(Input).value = ""
             asking.query_one(Input).focus()
             await shown.press("enter")
             await shown.until("limit-deploy-2")
-            assert len(boxes(asking)) == 5
+            assert len(painted_switches(asking)) == 5
 
     @pytest.mark.slow
-    async def test_by_mouse(self, database: Path) -> None:
+    async def test_double_click_switches_a_net(self, database: Path) -> None:
         """A double click switches a net."""
         async with desk(replay_of(database)) as shown:
-            asking = await dialog(shown, 4)
+            asking = await open_dialog(shown, 4)
             await shown.pilot.click("#boxes", offset=(6, 3), times=2)
             await shown.pilot.pause()
-            assert boxes(asking)[3].startswith("[ ] block-rm")
+            assert painted_switches(asking)[3].startswith("[ ] block-rm")
 
 
 class TestAnswer:
@@ -136,9 +136,9 @@ class TestAnswer:
     async def test_a_net_switched_off(self, database: Path) -> None:
         """Without `block rm` the call of rm is allowed; the calls before it stay as recorded."""
         async with desk(replay_of(database)) as shown:
-            await dialog(shown, 2)
+            await open_dialog(shown, 2)
             await shown.press(*["down"] * 3, "space", "ctrl+s")
-            lines = await judged(shown)
+            lines = await judged_lines(shown)
             assert lines == [
                 "3 14:00:10 test ▸ allowed → same",
                 "7 14:00:30 deploy prod ◐ approved → same",
@@ -154,10 +154,10 @@ class TestAnswer:
     async def test_a_net_switched_on(self, database: Path) -> None:
         """With `block push` switched on earlier, the push differs and the rest is hypothetical."""
         async with desk(replay_of(database)) as shown:
-            await dialog(shown, 2)
+            await open_dialog(shown, 2)
             await shown.press("end", "space", "ctrl+s")
             await shown.when(lambda: isinstance(shown.app.screen, JudgedScreen))
-            lines = await judged(shown)
+            lines = await judged_lines(shown)
             assert "▶ 9 14:00:40 push main ▸ allowed → ■ blocked deploy.rules:5" in lines
             assert lines[-1] == "~ 12 14:00:55 rm build ■ blocked → same hypothetical"
 
@@ -165,10 +165,10 @@ class TestAnswer:
     async def test_the_rest_is_hypothetical(self, database: Path) -> None:
         """After the first call that differs, the rest is dimmed and marked as hypothetical."""
         async with desk(replay_of(database)) as shown:
-            asking = await dialog(shown, 1)
+            asking = await open_dialog(shown, 1)
             asking.query_one(Input).value = "strict.rules"
             await shown.press("ctrl+s")
-            lines = await judged(shown)
+            lines = await judged_lines(shown)
             assert lines[0] == "2 14:00:05 deploy prod ■ blocked → same"
             assert lines[1] == "▶ 3 14:00:10 test ▸ allowed → ■ blocked strict.rules:1"
             assert "hypothetical from here on" in lines[2]
@@ -187,57 +187,57 @@ class TestAnswer:
             assert "3 of them hypothetical" in shown.painted()
 
     @pytest.mark.slow
-    async def test_nothing_differs(self, database: Path) -> None:
+    async def test_no_difference_is_reported(self, database: Path) -> None:
         """If no call differs, the answer says so."""
         async with desk(replay_of(database)) as shown:
-            await dialog(shown, 4)
+            await open_dialog(shown, 4)
             await shown.press("ctrl+s")
-            assert all("→ same" in line for line in await judged(shown))
+            assert all("→ same" in line for line in await judged_lines(shown))
             assert "nothing would have gone differently" in shown.painted()
             await shown.press("d")
             await shown.until("No call was judged differently. Press d to see all.")
 
     @pytest.mark.slow
-    async def test_no_calls_after(self, database: Path) -> None:
+    async def test_no_calls_after_the_last_event(self, database: Path) -> None:
         """After the last event there is nothing to judge."""
         async with desk(replay_of(database)) as shown:
-            await dialog(shown, EVENTS)
+            await open_dialog(shown, EVENTS)
             await shown.press("ctrl+s")
-            await judged(shown)
+            await judged_lines(shown)
             assert "No call was recorded after this event." in shown.painted()
 
     @pytest.mark.slow
-    async def test_enter_goes_to_the_event(self, database: Path) -> None:
+    async def test_enter_opens_the_event(self, database: Path) -> None:
         """The first difference is selected. Enter goes to its event in the replay."""
         async with desk(replay_of(database)) as shown:
-            await dialog(shown, 2)
+            await open_dialog(shown, 2)
             await shown.press(*["down"] * 3, "space", "ctrl+s")
-            await judged(shown)
+            await judged_lines(shown)
             await shown.press("enter")
             await shown.when(lambda: isinstance(shown.app.screen, ReplayScreen))
             assert isinstance(shown.app.screen, ReplayScreen)
             assert shown.app.screen.position == 12
 
     @pytest.mark.slow
-    async def test_a_click_goes_to_the_event(self, database: Path) -> None:
+    async def test_double_click_opens_the_event(self, database: Path) -> None:
         """A double click goes to the event, too."""
         async with desk(replay_of(database)) as shown:
-            await dialog(shown, 2)
+            await open_dialog(shown, 2)
             await shown.press("ctrl+s")
-            await judged(shown)
+            await judged_lines(shown)
             await shown.pilot.click("#calls", offset=(10, 1), times=2)
             await shown.when(lambda: isinstance(shown.app.screen, ReplayScreen))
             assert isinstance(shown.app.screen, ReplayScreen)
             assert shown.app.screen.position == 7
 
     @pytest.mark.slow
-    async def test_differences(self, database: Path) -> None:
+    async def test_d_shows_only_differences(self, database: Path) -> None:
         """`d` shows only differences; `n` and `p` go to the next and the previous one."""
         async with desk(replay_of(database)) as shown:
-            asking = await dialog(shown, 1)
+            asking = await open_dialog(shown, 1)
             asking.query_one(Input).value = "strict.rules"
             await shown.press("ctrl+s")
-            await judged(shown)
+            await judged_lines(shown)
             calls = shown.app.screen.query_one(BlockList)
             found = [calls.current]
             for key in ("n", "n", "p"):
@@ -245,36 +245,36 @@ class TestAnswer:
                 found.append(calls.current)
             assert found == ["3", "7", "9", "7"]
             await shown.press("d")
-            assert not any("→ same" in line for line in await judged(shown))
+            assert not any("→ same" in line for line in await judged_lines(shown))
             await shown.press("d")
-            assert any("→ same" in line for line in await judged(shown))
+            assert any("→ same" in line for line in await judged_lines(shown))
 
     @pytest.mark.slow
-    async def test_then_and_now_in_full(self, database: Path) -> None:
+    async def test_old_and_new_decision_are_shown_in_full(self, database: Path) -> None:
         """Below the list are the old decision with operator and reason, and the new one."""
         async with desk(replay_of(database)) as shown:
-            asking = await dialog(shown, 4)
+            asking = await open_dialog(shown, 4)
             asking.query_one(Input).value = "strict.rules"
             await shown.press("ctrl+s")
-            await judged(shown)
+            await judged_lines(shown)
             painted = await shown.until("then  ◐ needed approval: approved by maria")
             assert "now   ■ blocked: deploy is blocked" in painted
             assert "strict.rules:3  block deploy" in painted
 
     @pytest.mark.slow
-    async def test_escape(self, database: Path) -> None:
+    async def test_escape_returns_to_the_event(self, database: Path) -> None:
         """Escape goes back to the event from which the dialog was opened."""
         async with desk(replay_of(database)) as shown:
-            await dialog(shown, 4)
+            await open_dialog(shown, 4)
             await shown.press("ctrl+s")
-            await judged(shown)
+            await judged_lines(shown)
             await shown.press("escape")
             await shown.when(lambda: isinstance(shown.app.screen, ReplayScreen))
             assert isinstance(shown.app.screen, ReplayScreen)
             assert shown.app.screen.position == 4
 
     @pytest.mark.slow
-    async def test_leaving_a_long_judgement(
+    async def test_escape_cancels_and_keeps_results(
         self, database: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Escape cancels the judgement and keeps its results. A second escape goes back.
@@ -294,7 +294,7 @@ class TestAnswer:
 
         monkeypatch.setattr(source, "fork", endless)
         async with desk(replay_of(database)) as shown:
-            await dialog(shown, 1)
+            await open_dialog(shown, 1)
             await shown.press("ctrl+s")
             painted = await shown.until("judging", "esc cancels")
             assert silence not in painted
@@ -315,7 +315,7 @@ class TestAnswer:
 class TestSpoofing:
     """Hostile text in a record."""
 
-    async def test_nothing_is_obeyed(self, tmp_path: Path) -> None:
+    async def test_hostile_text_is_shown_as_text(self, tmp_path: Path) -> None:
         """Names, inputs, reasons and rules of a record are shown as text."""
         evil = "[@click=app.quit]x[/] [/nope] \x1b[2J\x9b31m \u202egnp\u2066 \ue000"
         calls = [
@@ -328,9 +328,9 @@ class TestSpoofing:
         with Journal.open(path) as journal:
             journal.write("evil-1", BODIES[0], *calls)
         async with desk(replay_of(path, "evil-1")) as shown:
-            await dialog(shown, 1)
+            await open_dialog(shown, 1)
             await shown.press("ctrl+s")
-            await judged(shown)
+            await judged_lines(shown)
             for key in ("home", "down", "end"):
                 await shown.press(key)
                 await shown.pilot.pause()
@@ -364,7 +364,7 @@ def secret_journal(folder: Path, password: str) -> Path:
 class TestSecrets:
     """Rules judge the recorded input; the screen shows it masked."""
 
-    async def test_a_rule_that_looks_at_a_secret(
+    async def test_map_matches_a_masked_secret(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A map can match a masked secret, here and in a backtest."""
@@ -372,10 +372,10 @@ class TestSecrets:
         password = "correct-horse-battery"
         path = secret_journal(tmp_path, password)
         async with desk(replay_of(path, "secret-1")) as shown:
-            asking = await dialog(shown, 1)
+            asking = await open_dialog(shown, 1)
             asking.query_one(Input).value = "look.rules"
             await shown.press("ctrl+s")
-            lines = await judged(shown)
+            lines = await judged_lines(shown)
             assert "▸ allowed → ■ blocked look.rules:2" in lines[0]
             assert "[masked" in lines[0]
             assert password not in shown.painted()

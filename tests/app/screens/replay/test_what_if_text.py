@@ -22,7 +22,7 @@ TOTALS = Totals(
 
 class TestTotals:
     @pytest.mark.parametrize("width", [44, 56, 76, 116])
-    def test_every_number_is_there(self, width: int) -> None:
+    def test_all_counts_are_shown_at_any_width(self, width: int) -> None:
         """All counts of changed and hypothetical calls are shown at any width."""
         lines = [line.plain for line in totals_lines(TOTALS, width)]
         assert all(len(line) <= width for line in lines)

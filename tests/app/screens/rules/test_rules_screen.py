@@ -48,7 +48,7 @@ def enabled(on: Stage, name: str) -> bool | None:
 
 class TestOpening:
     @pytest.mark.slow
-    async def test_from_live(self, folder: Path) -> None:
+    async def test_files_of_the_selected_session_are_shown(self, folder: Path) -> None:
         """The screen shows the files of the selected session, each rule with its net and effect."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
@@ -62,7 +62,7 @@ class TestOpening:
         assert "7 rules · ▲ 1 warning" in painted.splitlines()[0]
 
     @pytest.mark.slow
-    async def test_named_in_the_header(self, folder: Path) -> None:
+    async def test_header_click_opens_the_screen(self, folder: Path) -> None:
         """The header of the live screen has the rules screen, and a click opens it."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             title = on.painted().splitlines()[0]
@@ -71,7 +71,7 @@ class TestOpening:
             screen_of(on)
 
     @pytest.mark.slow
-    async def test_from_history_and_back(self, folder: Path) -> None:
+    async def test_history_opens_files_of_the_selected_session(self, folder: Path) -> None:
         """From the history the selected session's files are shown. Escape goes back to the history."""
         source = Source(
             [summary("a-1", source={"rules": [str(folder / "circle.rules")]}), summary("b-1")]
@@ -86,7 +86,7 @@ class TestOpening:
             assert isinstance(app.screen, HistoryScreen)
 
     @pytest.mark.slow
-    async def test_from_a_replay(self, database: Path) -> None:
+    async def test_replay_opens_rules_of_its_session(self, database: Path) -> None:
         """From a replay the screen is for its session, whose record has only the names of the rules."""
         app = journal.replay_of(database)
         async with journal.desk(app) as on:
@@ -99,7 +99,7 @@ class TestOpening:
             assert isinstance(app.screen, ReplayScreen)
 
     @pytest.mark.slow
-    async def test_from_the_decisions_to_one_that_is_open(self, folder: Path) -> None:
+    async def test_open_rules_screen_is_shown_again(self, folder: Path) -> None:
         """A rules screen that is already open is shown again."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
@@ -112,7 +112,7 @@ class TestOpening:
             assert screen_of(on) is first
 
     @pytest.mark.slow
-    async def test_without_a_session(self, folder: Path) -> None:
+    async def test_no_session_shows_files_of_the_folder(self, folder: Path) -> None:
         """Without a session the files of this folder are shown."""
         hub = FakeHub(now=NOW)
         app = InterlockConsole(hub, operator="maria", clock=lambda: NOW)
@@ -123,7 +123,7 @@ class TestOpening:
             assert "▸ circle.rules" in on.painted()
 
     @pytest.mark.slow
-    async def test_sessions_cannot_be_read(self, folder: Path) -> None:
+    async def test_unreadable_sessions(self, folder: Path) -> None:
         """If the sessions cannot be read, the error is shown and files can still be chosen."""
 
         class Broken(Source):
@@ -145,7 +145,7 @@ class TestOpening:
 
 class TestChoosing:
     @pytest.mark.slow
-    async def test_another_file(self, folder: Path) -> None:
+    async def test_cursor_shows_another_file(self, folder: Path) -> None:
         """The cursor in the list shows another file. Enter goes to its text."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
@@ -158,7 +158,7 @@ class TestChoosing:
             assert isinstance(on.app.focused, RuleList)
 
     @pytest.mark.slow
-    async def test_copied_from_the_library(self, folder: Path) -> None:
+    async def test_c_copies_a_library_file(self, folder: Path) -> None:
         """`c` copies a library file into this folder and shows it, but never overwrites a file."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
@@ -183,7 +183,7 @@ class TestChoosing:
             assert screen_of(on)._files == (str(library),)
 
     @pytest.mark.slow
-    async def test_of_the_library(self, folder: Path) -> None:
+    async def test_library_file_is_marked(self, folder: Path) -> None:
         """A library file is marked as ready-made."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
@@ -192,7 +192,7 @@ class TestChoosing:
             assert "library/untrusted-content.rules" in on.painted().splitlines()[0]
 
     @pytest.mark.slow
-    async def test_by_name(self, folder: Path) -> None:
+    async def test_several_names_can_be_typed(self, folder: Path) -> None:
         """Several names can be typed at once. They stay in the list, and escape closes the line."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
@@ -212,7 +212,7 @@ class TestChoosing:
             assert isinstance(on.app.screen, LiveScreen)
 
     @pytest.mark.slow
-    async def test_a_name_that_is_none(self, folder: Path) -> None:
+    async def test_unclosed_quote_is_reported(self, folder: Path) -> None:
         """An unclosed quote is reported, and nothing else changes."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
@@ -243,7 +243,7 @@ class TestChoosing:
 
 
 class TestReading:
-    async def test_a_change_is_said_and_read_when_asked(self, folder: Path) -> None:
+    async def test_changed_file_is_reported_and_read_on_f5(self, folder: Path) -> None:
         """A file that changes on disk is reported. F5 shows the new text."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
@@ -256,7 +256,7 @@ class TestReading:
             assert "changed on disk" not in on.painted()
 
     @pytest.mark.slow
-    async def test_a_file_that_is_gone(self, folder: Path) -> None:
+    async def test_removed_file_is_reported(self, folder: Path) -> None:
         """A removed file counts as changed. After f5 it is reported as missing."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
@@ -267,7 +267,7 @@ class TestReading:
             await on.until("no such rules file")
 
     @pytest.mark.slow
-    async def test_the_line_stays(self, folder: Path) -> None:
+    async def test_cursor_line_stays_after_f5(self, folder: Path) -> None:
         """After f5 the cursor is on the same line."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
@@ -279,7 +279,7 @@ class TestReading:
 
 
 class TestFromALine:
-    async def test_picture(self, folder: Path) -> None:
+    async def test_p_draws_the_initial_net(self, folder: Path) -> None:
         """`p` draws the initial net of the rule under the cursor. Elsewhere it is greyed and says why."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
@@ -294,7 +294,7 @@ class TestFromALine:
             assert "(●) ready   (3) budget" in on.painted()
 
     @pytest.mark.slow
-    async def test_places_and_transitions(self, folder: Path) -> None:
+    async def test_enter_shows_the_net_as_check_does(self, folder: Path) -> None:
         """Enter shows the net as `interlock check` prints it, with the findings of the line."""
         async with stage(*sessions(folder, "deploy.rules")) as on:
             await opened(on, "limit-deploy-3")
@@ -307,7 +307,7 @@ class TestFromALine:
             assert "warning: this limit is redundant" in painted
 
     @pytest.mark.slow
-    async def test_backtest(self, folder: Path) -> None:
+    async def test_b_opens_the_backtest(self, folder: Path) -> None:
         """`b` opens the backtest with these files, for this session."""
         async with stage(*sessions(folder, "deploy.rules", "circle.rules")) as on:
             await opened(on, "limit-deploy-3")

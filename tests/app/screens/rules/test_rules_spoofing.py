@@ -26,7 +26,7 @@ TEXTS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("rules", "size"), pairs(TEXTS, SIZES))
-async def test_every_place_shows_it_harmlessly(
+async def test_hostile_text_is_shown_as_text_everywhere(
     rules: str, size: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Markup, escape sequences, bidi and zero-width in names, conditions, comments and mistakes."""

@@ -54,7 +54,7 @@ class TestWords:
             ),
         ],
     )
-    def test_each_kind(self, rule: str, words: list[str]) -> None:
+    def test_each_kind_of_rule_is_described(self, rule: str, words: list[str]) -> None:
         """Each kind of rule is described in words, with its options and its condition."""
         (net,) = compile_rules(rule)
         assert net.rule is not None
@@ -62,7 +62,7 @@ class TestWords:
 
 
 class TestLines:
-    def test_nets(self) -> None:
+    def test_line_has_net_key_and_states(self) -> None:
         """A rule's line has its net's key and its number of states."""
         (file,) = check(["deploy.rules"]).files
         assert {line: [(n.key, n.states) for n in noted.nets] for line, noted in file.noted.items()} == {
@@ -76,7 +76,7 @@ class TestLines:
         }
 
     @pytest.mark.parametrize("name", ["deploy", "circle", "faulty"])
-    def test_findings_are_those_of_check(self, name: str) -> None:
+    def test_findings_equal_those_of_check(self, name: str) -> None:
         """Each error and warning of `interlock check` is at its line, and there are no others."""
         args = parser("check").parse_args(["check", f"{name}.rules"])
         _, out, err = printed(lambda: run(args))
@@ -88,7 +88,7 @@ class TestLines:
             assert message in said
         assert len(found) == sum(said.count(f"{name}.rules:{line}:") for line in {at for at, _ in found})
 
-    def test_unclear_that_asks_less(self, tmp_path: Path) -> None:
+    def test_unclear_rule_with_fewer_approvals_has_a_warning(self, tmp_path: Path) -> None:
         """G-64: a rule for unclear calls that requires fewer approvals has a warning at its line."""
         rules = tmp_path / "lesser.rules"
         rules.write_text(
@@ -100,13 +100,13 @@ class TestLines:
         assert (view.warnings, line) == (1, 3)
         assert "requires less than line 2 (require 2 human-approvals before deploy)" in message
 
-    def test_faulty(self) -> None:
+    def test_file_with_errors_has_no_nets(self) -> None:
         """G-40: a file that does not compile shows every error and has no nets."""
         view = check(["faulty.rules"])
         assert (view.errors, view.rules, view.findings) == (3, 0, None)
         assert [line for line, _ in messages(view)] == [1, 2, 4]
 
-    def test_several_files(self) -> None:
+    def test_several_files_are_compiled_together(self) -> None:
         """Files are compiled together: the map of one applies to the other, and each keeps its lines."""
         (Path("maps.rules")).write_text("map bash.command ls as list\n")
         (Path("uses.rules")).write_text("block list\n")
@@ -118,7 +118,7 @@ class TestLines:
         assert [file.name for file in together.files] == ["maps.rules", "uses.rules"]
         assert together.files[1].noted[1].nets[0].key == "block-list"
 
-    def test_unreadable(self) -> None:
+    def test_unreadable_file_has_one_error(self) -> None:
         """A file that cannot be read has one error for the whole file."""
         Path("bad.rules").write_bytes(b"block \xff\n")
         os.mkdir("folder.rules")
@@ -131,7 +131,7 @@ class TestLines:
             assert [found for _, found in messages(view)] == [message]
             assert any(message in line for line in painted(rule_blocks(view)))
 
-    def test_library(self) -> None:
+    def test_library_file_is_marked(self) -> None:
         """A library file has its library name and is marked as ready-made."""
         view = check([str(library_rules("deploy"))])
         assert (view.files[0].name, view.files[0].library) == ("library/deploy.rules", True)
@@ -139,7 +139,7 @@ class TestLines:
         assert lines[0] == "library/deploy.rules  ready-made: copy it to change it"
         assert view.files[0].noted
 
-    def test_text_before_it_is_checked(self) -> None:
+    def test_lines_are_available_before_the_check(self) -> None:
         """The lines are available before the check."""
         view = read(["deploy.rules"])
         assert not view.checked
@@ -149,7 +149,7 @@ class TestLines:
 class TestBlocks:
     @pytest.mark.parametrize("width", [24, 40, 80, 120])
     @pytest.mark.parametrize("name", ["deploy", "circle", "faulty"])
-    def test_heights(self, name: str, width: int) -> None:
+    def test_block_height_is_its_number_of_lines(self, name: str, width: int) -> None:
         """A block's height is its number of lines, and no line is wider than the list."""
         for block in rule_blocks(check([f"{name}.rules"]), width):
             lines = list(block.lines(width))
@@ -157,7 +157,7 @@ class TestBlocks:
             if block.height is not None:
                 assert block.height(width) == len(lines)
 
-    def test_every_line_is_there(self) -> None:
+    def test_every_line_is_listed(self) -> None:
         """Comments and blank lines are listed between the rules, each with its number."""
         text = "\n" * 3 + "# a\n" * (2 * PIECE + 7) + "block a\n" + "# b\n\n# c"
         Path("long.rules").write_text(text)
@@ -168,7 +168,7 @@ class TestBlocks:
         ]
         assert numbers == list(range(1, 2 * PIECE + 7 + 3 + 1 + 3 + 1))
 
-    def test_what_is_at_fault_is_underlined(self) -> None:
+    def test_characters_of_a_finding_are_underlined(self) -> None:
         """The characters of a finding are underlined, not only coloured."""
         blocks = {block.key: block for block in rule_blocks(check(["faulty.rules"]))}
         line = blocks["0:1"].lines(80)[0]
@@ -179,7 +179,7 @@ class TestBlocks:
 
 
 class TestFiles:
-    def test_offered(self, folder: Path) -> None:
+    def test_order_of_offered_files(self, folder: Path) -> None:
         """Offered are the files of sessions, each once, then named ones, this folder, the library."""
         found = offered(
             [("a-1", ("deploy.rules",)), ("b-1", ("deploy.rules",)), ("c-1", ())], [("x.rules",)]
@@ -202,7 +202,7 @@ class TestFiles:
         assert name_of(str(ready)) == "library/git.rules"
         assert usual("/elsewhere/x.rules") == "/elsewhere/x.rules"
 
-    def test_of_a_session_without_a_source(self, folder: Path) -> None:
+    def test_session_without_source_has_files_of_its_nets(self, folder: Path) -> None:
         """A session without a source has the existing files that its nets name."""
         state = release_bot()
         assert files_of(state) == ("deploy.rules",)
@@ -210,7 +210,7 @@ class TestFiles:
         assert files_of(state) == ()
         assert files_of(None) == ()
 
-    def test_stamps(self, folder: Path) -> None:
+    def test_changed_file_has_another_stamp(self, folder: Path) -> None:
         """A changed file has another stamp; a missing one has none."""
         before = stamps(["circle.rules", "none.rules"])
         assert stamps(["circle.rules", "none.rules"]) == before

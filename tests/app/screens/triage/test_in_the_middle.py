@@ -16,7 +16,7 @@ from ...support.triage_scenes import pushes
 
 
 class TestNoSessionChosen:
-    async def test_in_place_of_the_transcript(self) -> None:
+    async def test_queue_replaces_the_transcript(self) -> None:
         """Live: without a selected session the queue is in the middle and can be decided there."""
         async with stage(asking(*pushes(3)), docs_writer(), size=(150, 40)) as on:
             await on.press("escape")
@@ -32,7 +32,7 @@ class TestNoSessionChosen:
             assert len(on.hub.answers) == 3
 
     @pytest.mark.slow
-    async def test_a_session_again(self) -> None:
+    async def test_selected_session_shows_transcript_again(self) -> None:
         """Live: selecting a session shows its transcript again, and so does escape in the queue."""
         async with stage(asking(*pushes(3)), docs_writer(), size=(150, 40)) as on:
             for back in (["escape"], ["alt+1", "enter"], ["alt+2"]):
@@ -46,7 +46,7 @@ class TestNoSessionChosen:
             assert not on.hub.answers
 
     @pytest.mark.slow
-    async def test_nothing_comes_over_it(self) -> None:
+    async def test_new_request_opens_no_dialog(self) -> None:
         """Live: while the queue is in the middle, a new request joins it and opens no dialog."""
         first, *others = pushes(3)
         async with stage(asking(*others), docs_writer(), size=(150, 40)) as on:
@@ -57,7 +57,7 @@ class TestNoSessionChosen:
             assert isinstance(on.app.screen, LiveScreen)
 
     @pytest.mark.slow
-    async def test_narrow(self) -> None:
+    async def test_narrow_screen_shows_queue_by_key_only(self) -> None:
         """Live: with one pane at a time escape does not show the queue; a key opens it."""
         async with stage(asking(*pushes(3)), docs_writer(), size=(80, 24)) as on:
             await on.press("escape")

@@ -72,18 +72,18 @@ def approved(on: Stage) -> dict[str, str | None]:
     return {each.approval_id: each.digest for each in on.hub.answers if each.approved}
 
 
-async def sees(on: Stage) -> None:
+async def stay_until_read(on: Stage) -> None:
     """Keep the screen as it is for long enough to be read."""
     await on.wake()
     await on.settle()
 
 
 class TestApprove:
-    async def test_the_one_under_the_cursor(self) -> None:
+    async def test_key_approves_request_under_the_cursor(self) -> None:
         """Triage: a key approves the request under the cursor with the digest that was shown."""
         async with triage(*pushes(3)) as on:
             await on.press("j")
-            await sees(on)
+            await stay_until_read(on)
             chosen = cursor(on)
             await on.press("a")
             await on.settle()
@@ -92,18 +92,18 @@ class TestApprove:
             assert chosen not in on.painted()
 
     @pytest.mark.slow
-    async def test_all_alike(self) -> None:
+    async def test_two_keys_approve_a_whole_group(self) -> None:
         """Triage: two keys mark and approve five requests of one group."""
         async with triage(*pushes(5), *deploys(("prod", "9f31c02"))) as on:
             await on.press("j")
-            await sees(on)
+            await stay_until_read(on)
             await on.press("asterisk", "a")
             await on.settle()
             assert approved(on) == {f"q{n}": f"digest-{n}" for n in range(1, 6)}
             await on.until("5 requests decided")
 
     @pytest.mark.slow
-    async def test_by_lines_alone(self) -> None:
+    async def test_line_and_heading_suffice_without_preview(self) -> None:
         """Triage: without a preview a line and its heading suffice if they show everything."""
         async with triage(*pushes(5), size=SMALL) as on:
             await on.press("asterisk", "a")
@@ -111,14 +111,14 @@ class TestApprove:
             assert len(approved(on)) == 5
 
     @pytest.mark.slow
-    async def test_one_word_once(self) -> None:
+    async def test_common_part_is_shown_once_in_heading(self) -> None:
         """Triage: the common part of the lines is shown once, in the group's heading."""
         async with triage(*pushes(5), size=SMALL) as on:
             assert on.painted().count("git push origin") == 1
             assert all(f"  feature-{n}" in on.painted() for n in range(1, 6))
 
     @pytest.mark.slow
-    async def test_not_among_others_unlike(self) -> None:
+    async def test_request_under_another_rule_is_not_marked(self) -> None:
         """Triage: a request under another rule is not marked with the group."""
         other = asks(
             9, rule=rule(7, "require human-approval before git push"), net="approve-before-git-push"
@@ -131,7 +131,7 @@ class TestApprove:
 
 class TestUnseen:
     @pytest.mark.slow
-    async def test_too_long_for_its_line(self) -> None:
+    async def test_request_with_cut_line_is_opened(self) -> None:
         """Triage: the approving key opens a request whose line is cut, and the dialog shows why."""
         async with triage(long_command(), size=SMALL) as on:
             await on.press("a")
@@ -140,7 +140,7 @@ class TestUnseen:
             assert "Opened, not approved: not all of it was on screen" in on.painted()
             assert not on.hub.answers
 
-    async def test_whole_in_the_preview(self) -> None:
+    async def test_request_complete_in_preview_is_approved(self) -> None:
         """Triage: a request too long for its line is approved if the preview shows all of it."""
         async with triage(long_command(), size=WIDE) as on:
             await on.press("a")
@@ -148,7 +148,7 @@ class TestUnseen:
             assert approved(on) == {"q21": "digest-21"}
 
     @pytest.mark.slow
-    async def test_masked(self) -> None:
+    async def test_masked_request_is_opened(self) -> None:
         """Triage: a request with masked text that may run is opened, whatever the preview shows."""
         hidden = HiddenText(place="command", characters=9, lines=1, holds="a space")
         async with triage(asks(1, hidden=(hidden,)), size=WIDE) as on:
@@ -159,7 +159,7 @@ class TestUnseen:
             assert not on.hub.answers
 
     @pytest.mark.slow
-    async def test_folded(self) -> None:
+    async def test_folded_request_is_opened(self) -> None:
         """Triage: a request whose input is folded in the preview is opened."""
         long = asks(1, called="write", input={"text": "\n".join(map(str, range(200)))})
         async with triage(long, size=WIDE) as on:
@@ -169,7 +169,7 @@ class TestUnseen:
             assert not on.hub.answers
 
     @pytest.mark.slow
-    async def test_warned_about(self) -> None:
+    async def test_uninspectable_and_multi_approver_requests_are_opened(self) -> None:
         """Triage: uninspectable requests and those for several approvers must be opened."""
         async with triage(uninspectable(), of_two_people(), size=SMALL) as on:
             for _ in range(2):
@@ -177,12 +177,12 @@ class TestUnseen:
                 await on.settle()
                 assert isinstance(on.app.screen, ApprovalScreen)
                 await on.press("escape", "j")
-                await sees(on)
+                await stay_until_read(on)
             assert not on.hub.answers
 
     @pytest.mark.slow
     @pytest.mark.parametrize("size", [WIDE, SMALL])
-    async def test_a_plan(self, size: tuple[int, int]) -> None:
+    async def test_plan_is_opened_unless_all_steps_are_shown(self, size: tuple[int, int]) -> None:
         """Triage: a plan has one line. It is opened unless the preview shows all its steps."""
         steps: list[object] = [{"tool": "deploy", "count": 2}, {"tool": "push"}]
         value = {"title": "Release 1.4", "steps": steps}
@@ -196,7 +196,7 @@ class TestUnseen:
             assert len(approved(on)) == (size == WIDE)
 
     @pytest.mark.slow
-    async def test_out_of_sight(self) -> None:
+    async def test_first_unseen_marked_request_is_opened(self) -> None:
         """Triage: if marked requests below the screen were not seen, the first of them is opened."""
         async with triage(*pushes(40), size=SMALL) as on:
             await on.press("asterisk", "a")
@@ -206,43 +206,43 @@ class TestUnseen:
             assert not on.hub.answers
 
     @pytest.mark.slow
-    async def test_commented_on(self) -> None:
+    async def test_comments_must_be_read_before_approval(self) -> None:
         """Triage: a line counts comments, which must be read before an approval."""
         said = CommentRecord(by="ben", at=NOW, text="not on a Friday")
         async with triage(*pushes(1), asks(2, comments=(said,)), size=SMALL) as on:
             await on.press("j")
-            await sees(on)
+            await stay_until_read(on)
             assert "1 comment" in on.painted()
             await on.press("a")
             await on.until("Opened, not approved: people have commented on it")
             assert on.hub.answers == []
 
     @pytest.mark.slow
-    async def test_lost_after_it_was_seen(self) -> None:
+    async def test_request_of_lost_agent_counts_as_unseen(self) -> None:
         """Triage: a request that was seen counts as unseen after its agent disconnects."""
         async with triage(*pushes(2), size=SMALL) as on:
-            await sees(on)
+            await stay_until_read(on)
             chosen = str(cursor(on))
             await on.press("j", "k")
-            await sees(on)
+            await stay_until_read(on)
             request = on.hub._change(chosen, disconnected=NOW)
             lost = {request.call_id: NOW}
             on.hub.tell(DisconnectedCalls(session=request.session, calls=lost))
             await on.until("disconnected")
-            await sees(on)
+            await stay_until_read(on)
             await on.press("a")
             await on.until("no connection waits for the answer")
             assert on.hub.answers == []
 
     @pytest.mark.slow
-    async def test_taken_on_by_another(self) -> None:
+    async def test_claimed_request_requires_second_key(self) -> None:
         """Triage: a claim by another operator is shown, and the request needs a second key press."""
         taken = pushes(3)[0].model_copy(update={"claim": ClaimRecord(by="ben", at=NOW, until=LATER)})
         for key, said in (("a", "approved"), ("d", "Reason")):
             async with triage(taken, *pushes(3)[1:], size=SMALL) as on:
                 assert "ben has this" in on.painted()
                 await on.press("asterisk")
-                await sees(on)
+                await stay_until_read(on)
                 await on.press(key)
                 await on.until("ben has 1 of these: press it again to decide anyway")
                 await on.press(key)
@@ -254,7 +254,7 @@ class TestUnseen:
                 await on.until("3 requests decided" if key == "a" else "Reason")
 
     @pytest.mark.slow
-    async def test_what_people_do_meanwhile(self) -> None:
+    async def test_preview_shows_a_new_claim(self) -> None:
         """Triage: the preview shows a claim by another operator at once."""
         async with triage(*pushes(1)) as on:
             request = on.hub._change("q1", claim=ClaimRecord(by="ben", at=NOW, until=LATER))
@@ -269,49 +269,49 @@ class TestUnseen:
             assert any("ben has this" in line for line in lines)
 
     @pytest.mark.slow
-    async def test_after_scrolling(self) -> None:
+    async def test_scrolled_lines_count_as_seen(self) -> None:
         """Triage: lines count after each was in view, whatever the current position of the list."""
         async with triage(*pushes(30), size=SMALL) as on:
             for _ in range(4):
                 await on.press("pagedown")
-                await sees(on)
+                await stay_until_read(on)
             await on.press("asterisk", "a")
             await on.settle()
             assert len(approved(on)) == 30
 
     @pytest.mark.slow
-    async def test_painted_for_a_moment(self) -> None:
+    async def test_line_in_view_too_briefly_counts_as_unseen(self) -> None:
         """Triage: a line that was scrolled away within 0.4 s counts as unseen."""
         async with triage(*pushes(50), size=SMALL) as on:
             for _ in range(4):
                 await on.press("pagedown")
                 await on.settle()
-            await sees(on)
+            await stay_until_read(on)
             await on.press("asterisk", "a")
             await on.settle()
             assert not on.hub.answers
 
     @pytest.mark.slow
-    async def test_under_a_notice(self) -> None:
+    async def test_line_under_a_notice_counts_as_unseen(self) -> None:
         """Triage: a line that a notice may cover counts as unseen."""
         async with triage(*pushes(3), size=SMALL) as on:
             on.app.notify("something")
             on.hub.request(asks(8, id="q8", input={"command": "git push origin other"}))
             await on.settle()
             await on.press("G")
-            await sees(on)
+            await stay_until_read(on)
             await on.press("a")
             await on.settle()
             assert not on.hub.answers
             assert "something" not in on.painted()
-            await sees(on)
+            await stay_until_read(on)
             await on.press("a")
             await on.settle()
             assert len(on.hub.answers) == 1
 
 
 class TestGuards:
-    async def test_asleep_at_first(self) -> None:
+    async def test_keys_sleep_at_first(self) -> None:
         """Triage: keys do nothing for 0.4 s after the table has opened."""
         async with stage(asking(*pushes(2))) as on:
             await on.press("Q")
@@ -323,7 +323,7 @@ class TestGuards:
             assert not on.hub.answers
 
     @pytest.mark.slow
-    async def test_another_under_the_cursor(self) -> None:
+    async def test_key_does_not_act_on_the_next_request(self) -> None:
         """Triage: if the request under the cursor disappears, the key does not act on the next one."""
         async with triage(*pushes(3)) as on:
             gone = cursor(on)
@@ -334,14 +334,14 @@ class TestGuards:
             await on.press("a")
             await on.settle()
             assert not on.hub.answers
-            await sees(on)
+            await stay_until_read(on)
             await on.press("a")
             await on.settle()
             assert len(approved(on)) == 1
             assert gone not in approved(on)
 
     @pytest.mark.slow
-    async def test_changed_meanwhile(self) -> None:
+    async def test_changed_request_counts_as_unseen(self) -> None:
         """Triage: a request that changed counts as unseen, and is not decided by its old contents."""
         async with triage(*pushes(2), size=SMALL) as on:
             await on.press("x")
@@ -355,7 +355,7 @@ class TestGuards:
             assert not on.hub.answers
 
     @pytest.mark.slow
-    async def test_typed_ahead(self) -> None:
+    async def test_several_keys_at_once_decide_nothing(self) -> None:
         """Triage: several keys at once decide nothing."""
         async with triage(*pushes(3), quiet=0.1) as on:
             for _ in range(2):
@@ -364,7 +364,7 @@ class TestGuards:
             assert not on.hub.answers
 
     @pytest.mark.slow
-    async def test_escape(self) -> None:
+    async def test_escape_removes_marks_then_closes(self) -> None:
         """Triage: escape removes marks, then closes the table, and decides nothing."""
         async with triage(*pushes(3)) as on:
             await on.press("x", "escape")
@@ -383,7 +383,7 @@ class TestGuards:
             assert "approved by ben  runs in 4 s" in on.painted()
             if cursor(on) != "q2":
                 await on.press("j")
-            await sees(on)
+            await stay_until_read(on)
             await on.press("u")
             await on.settle()
             assert ("take back", "q2", "maria") in on.hub.asked
@@ -403,7 +403,7 @@ class TestGuards:
             await on.until("0 approvals taken back, 3 not: it runs already")
 
     @pytest.mark.slow
-    async def test_read_only(self) -> None:
+    async def test_read_only_operator_decides_nothing(self) -> None:
         """Triage: an operator who may only look can mark and decide nothing."""
         async with triage(*pushes(3)) as on:
             on.app.permission = Permission("look")
@@ -414,11 +414,11 @@ class TestGuards:
             assert not on.hub.asked
 
     @pytest.mark.slow
-    async def test_marks_that_a_filter_hides(self) -> None:
+    async def test_hidden_marked_requests_are_not_decided(self) -> None:
         """Triage: marked requests that the filter hides are not decided with the visible ones."""
         async with triage(*pushes(3)) as on:
             await on.press("asterisk", "slash", *"feature-1", "enter")
-            await sees(on)
+            await stay_until_read(on)
             await on.press("a")
             await on.until("The filter hides marked requests")
             assert not on.hub.answers
@@ -426,11 +426,11 @@ class TestGuards:
 
 class TestCursor:
     @pytest.mark.slow
-    async def test_a_request_that_joins(self) -> None:
+    async def test_new_request_keeps_the_cursor_line(self) -> None:
         """Triage: a new request is inserted above, and the line under the cursor keeps its place."""
         async with triage(*pushes(5), size=SMALL) as on:
             await on.press("j", "j")
-            await sees(on)
+            await stay_until_read(on)
             before, line = cursor(on), line_of_cursor(on)
             on.hub.request(deploys(("prod", "1"))[0])
             await on.settle()
@@ -443,7 +443,7 @@ class TestCursor:
             assert (cursor(on), line_of_cursor(on)) == (before, line)
             assert on.painted().splitlines()[line + 3].lstrip("▌ ").startswith("▸ medium")
 
-    async def test_out_of_view(self) -> None:
+    async def test_title_counts_requests_out_of_view(self) -> None:
         """Triage: the title shows the number of requests above and below the view."""
         async with triage(*pushes(40), size=SMALL) as on:
             found = pane(on).query_one(TriageList)
@@ -459,7 +459,7 @@ class TestCursor:
                 await on.until(f"{above or below} {'above' if above else 'below'}")
 
     @pytest.mark.slow
-    async def test_its_place(self) -> None:
+    async def test_title_bar_has_the_table(self) -> None:
         """Triage: the title bar has the table, and a click on live leads back."""
         async with triage(*pushes(2)) as on:
             bar = on.app.screen.query_one(TitleBar)
@@ -470,7 +470,7 @@ class TestCursor:
             assert not isinstance(on.app.screen, TriageScreen)
 
     @pytest.mark.slow
-    async def test_no_dialog_comes_up(self) -> None:
+    async def test_new_request_opens_no_dialog(self) -> None:
         """Triage: a new request opens no dialog over the table."""
         async with triage(*pushes(2)) as on:
             on.hub.request(long_command().model_copy(update={"session": "release-bot-1f3a"}))
@@ -489,7 +489,7 @@ class TestCursor:
 class TestSigns:
     @pytest.mark.variants
     @pytest.mark.parametrize("size", [(60, 24), SMALL, WIDE, (200, 50)])
-    async def test_of_keys_that_decide(self, size: tuple[int, int]) -> None:
+    async def test_deciding_keys_have_signs(self, size: tuple[int, int]) -> None:
         """Triage: approve and deny each have a sign, which is not a letter, at every width."""
         async with triage(*pushes(3), size=size) as on:
             bar = on.painted().split("\n")[-1].replace("✓ ", "✓").replace("✗ ", "✗")
@@ -497,7 +497,7 @@ class TestSigns:
             assert "✗d deny" in bar
 
     @pytest.mark.slow
-    async def test_in_ascii(self) -> None:
+    async def test_ascii_signs_do_not_look_like_keys(self) -> None:
         """Triage: in ASCII the signs do not look like keys."""
         use_ascii(True)
         try:
@@ -512,7 +512,7 @@ class TestSigns:
 
 class TestAges:
     @pytest.mark.slow
-    async def test_out_of_view_until_scrolled_to(self) -> None:
+    async def test_only_lines_in_view_are_renewed(self) -> None:
         """Triage: each second only lines in view are renewed, and others when they come into view."""
         async with triage(*pushes(60), size=SMALL) as on:
             listed = pane(on).query_one(TriageList)
@@ -534,7 +534,7 @@ class TestAges:
             assert top in renewed()
 
     @pytest.mark.slow
-    async def test_of_a_cursor_that_moved(self) -> None:
+    async def test_cursor_move_paints_two_lines(self) -> None:
         """Triage: moving the cursor within the view paints two lines of the list."""
         async with triage(*pushes(12)) as on:
             listed, painted = pane(on).query_one(TriageList), list[int]()
@@ -552,11 +552,11 @@ class TestAges:
 
 @pytest.mark.slow
 class TestDeny:
-    async def test_with_a_reason(self) -> None:
+    async def test_marked_requests_share_one_reason(self) -> None:
         """Triage: the marked requests are denied with one reason, each with its digest."""
         async with triage(*pushes(3)) as on:
             await on.press("asterisk", "d")
-            await sees(on)
+            await stay_until_read(on)
             await on.press(*"later")
             await on.press("enter")
             await on.settle()
@@ -564,11 +564,11 @@ class TestDeny:
                 (f"q{n}", False, "later", f"digest-{n}") for n in range(1, 4)
             }
 
-    async def test_typed_is_no_decision(self) -> None:
+    async def test_typed_letters_decide_nothing(self) -> None:
         """Triage: letters in the reason approve nothing, and escape leaves the line without denying."""
         async with triage(*pushes(2)) as on:
             await on.press("d")
-            await sees(on)
+            await stay_until_read(on)
             await on.press("a", "x", "escape")
             await on.settle()
             assert not on.hub.answers
@@ -577,7 +577,7 @@ class TestDeny:
 
 class TestGrant:
     @pytest.mark.slow
-    async def test_with_terms(self) -> None:
+    async def test_grant_is_given_without_the_dialog(self) -> None:
         """Triage: a grant for the request under the cursor is given without its dialog."""
         async with triage(*pushes(2)) as on:
             chosen = cursor(on)
@@ -597,7 +597,7 @@ class TestGrant:
             assert answer.grant is not None
 
     @pytest.mark.slow
-    async def test_only_for_one(self) -> None:
+    async def test_grant_requires_single_request(self) -> None:
         """Triage: a grant is given with one request, never with several marked ones."""
         async with triage(*pushes(2)) as on:
             await on.press("asterisk", "g")
@@ -608,7 +608,7 @@ class TestGrant:
 
 class TestFilter:
     @pytest.mark.slow
-    async def test_words_and_risk(self) -> None:
+    async def test_words_and_risk_narrow_the_list(self) -> None:
         """Triage: only matching requests are listed, with the total number."""
         async with triage(*pushes(3), *deploys(("prod", "1"))) as on:
             await on.press("slash", *"risk:high")
@@ -618,7 +618,7 @@ class TestFilter:
             await on.press("escape")
             await on.until("4 requests")
 
-    async def test_mistake(self) -> None:
+    async def test_invalid_filter_changes_nothing(self) -> None:
         """Triage: an invalid filter is reported and changes nothing."""
         async with triage(*pushes(3)) as on:
             await on.press("slash", *"risk:huge")
