@@ -554,7 +554,7 @@ class HubApi(HistoryApi, DecisionApi):
         """End a grant: calls that it would have allowed need approval again."""
         ...
 
-    @remote("net.toggle", "administer", done="switched")
+    @remote("net.toggle", "administer", done="switched", may_repeat=False)
     async def toggle_net(
         self,
         session_id: SessionId,
@@ -573,7 +573,7 @@ class HubApi(HistoryApi, DecisionApi):
         """
         ...
 
-    @remote("session.set_mode", "administer", done="switched")
+    @remote("session.set_mode", "administer", done="switched", may_repeat=False)
     async def set_mode(
         self,
         session_id: SessionId,
@@ -625,14 +625,14 @@ class HubApi(HistoryApi, DecisionApi):
         """
         ...
 
-    @remote("agents.lift", "administer", done="lifted")
+    @remote("agents.lift", "administer", done="lifted", may_repeat=False)
     async def lift_freeze(
         self, *, by: Operator, reason: Annotated[str, Field(max_length=2000)]
     ) -> Outcome:
         """Lift the freeze of all agents for a `reason`: waiting calls are judged and continue."""
         ...
 
-    @remote("session.raise_limit", "administer", done="raised")
+    @remote("session.raise_limit", "administer", done="raised", may_repeat=False)
     async def raise_limit(
         self,
         session_id: SessionId,
@@ -647,7 +647,7 @@ class HubApi(HistoryApi, DecisionApi):
         """
         ...
 
-    @remote("session.accept_loss", "decide", done="accepted")
+    @remote("session.accept_loss", "decide", done="accepted", may_repeat=False)
     async def accept_loss(
         self,
         session_id: SessionId,

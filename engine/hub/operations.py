@@ -29,7 +29,8 @@ class NotSent:
 class Operation:
     """A declared method. One without `wire_name` is not part of the protocol.
 
-    With `may_repeat` a client sends it again if the connection is lost before the answer. An operation
+    With `may_repeat` a client sends it again if the connection is lost before the answer. A change that
+    loosens something is not repeated: that could undo what somebody else has changed since. An operation
     that `waits` is answered when a model has replied. `done` is the participle for an `Outcome` that
     failed.
     """

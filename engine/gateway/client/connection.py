@@ -49,11 +49,21 @@ _socket_log = socket_log(__name__)
 
 
 class GatewayError(Exception):
-    """An error of the connection or the server; nothing may run because of it."""
+    """An error of the connection or the server; nothing may run because of it.
+
+    `unanswered` is true if the request was sent and a connection was lost before its answer, so that it
+    may have been carried out.
+    """
+
+    unanswered = False
 
 
 class UnreachableError(GatewayError):
     """There is no connection, or it was lost before the answer arrived."""
+
+    def __init__(self, message: str, *, unanswered: bool = False) -> None:
+        super().__init__(message)
+        self.unanswered = unanswered
 
 
 class NotAdmittedError(GatewayError):
@@ -214,13 +224,17 @@ class Link:
         Raises `RequestFailedError`, also for a request that cannot be sent, `UnreachableError` and
         `NotAdmittedError`.
         """
-        pause = 0.0
+        pause, unanswered = 0.0, False
         while True:
-            await self.open(patience)
+            is_open = False
             try:
+                await self.open(patience)
+                is_open = True
                 return await self.ask(method, params)
-            except UnreachableError:
-                if not may_repeat or self._closed:
+            except GatewayError as error:
+                unanswered = error.unanswered = unanswered or error.unanswered
+                is_lost = is_open and isinstance(error, UnreachableError)
+                if not is_lost or not may_repeat or self._closed:
                     raise
             # The first retry is immediate; later ones spare a server that accepts and drops connections.
             await asyncio.sleep(pause * random.uniform(0.5, 1.0))
@@ -253,7 +267,8 @@ class Link:
             try:
                 await socket.send(frame, text=True)
             except ConnectionClosed as error:
-                raise UnreachableError(f"The connection to {self.url} was lost") from error
+                lost = f"The connection to {self.url} was lost"
+                raise UnreachableError(lost, unanswered=True) from error
             response = await answer
         finally:
             waiting.pop(number, None)
@@ -401,7 +416,8 @@ class Link:
                 "vouches for it in INTERLOCK_CA"
             ) from error
         except (OSError, TimeoutError, InvalidHandshake) as error:
-            raise UnreachableError(f"No Interlock server answers at {url}: {error}") from error
+            cause = str(error) or "it does not answer in time"
+            raise UnreachableError(f"No Interlock server answers at {url}: {cause}") from error
         break_when_silent(connection.transport.get_extra_info("socket"))
         return connection
 
@@ -423,9 +439,10 @@ class Link:
         finally:
             if self._socket is socket:
                 self._socket = None
+            lost = f"The connection to {self.url} was lost"
             for answer in waiting.values():
                 if not answer.done():
-                    answer.set_exception(UnreachableError(f"The connection to {self.url} was lost"))
+                    answer.set_exception(UnreachableError(lost, unanswered=True))
             await self._drop(socket)
             if self._greeted is socket:
                 self._greeted = None

@@ -29,7 +29,7 @@ from ..protocol.console_methods import (
 )
 from ..protocol.framing import Nothing, Payload
 from ..protocol.method import Method, ParamsT, ResultT
-from .connection import GatewayError, Link, RequestFailedError, UnreachableError
+from .connection import GatewayError, Link, RequestFailedError
 from .errors import as_hub_error
 
 PATIENCE = 3.0
@@ -58,7 +58,9 @@ class RemoteHub(HubApi, AgentStarter):
         try:
             return await self.link.request(method, params, may_repeat=may_repeat, patience=PATIENCE)
         except RequestFailedError as error:
-            raise as_hub_error(error) from error
+            refusal = as_hub_error(error)
+            refusal.unanswered = error.unanswered
+            raise refusal from error
 
     async def _call(self, operation: Operation, params: Payload) -> BaseModel:
         """Call an operation; after a change, update the mirror, so that any later read shows it."""
@@ -71,17 +73,14 @@ class RemoteHub(HubApi, AgentStarter):
         self, operation: Operation, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> BaseModel:
         """Call an operation with an outcome; a failed connection is reported as an outcome, too."""
-        was_connected = self.trouble is None
         done, result = operation.done, method_of(operation).result
         assert issubclass(result, Outcome)
         try:
             return await self._call(operation, params_of(operation, *args, **kwargs))
-        except UnreachableError as error:
-            if was_connected:
-                message = f"Perhaps not {done}: {error}. Check the session before you try again"
-                return result(ok=False, message=message)
-            return result(ok=False, message=f"Not {done}: {error}")
         except (GatewayError, ValueError) as error:
+            if isinstance(error, GatewayError) and error.unanswered:
+                message = f"Perhaps not {done}: {error}. Look before you try again"
+                return result(ok=False, message=message)
             return result(ok=False, message=f"Not {done}: {error}")
 
     async def _parts(

@@ -292,7 +292,7 @@ class ForwardingHub(Hub):
         if operation is None or operation.name not in _FORWARDED:
             return _error(ValueError(f"this server does not support '{act.method}'"))
         if act.taken is not None and not operation.may_repeat:
-            return _error(JournalError("the server that began it has ended: check whether it was done"))
+            return _interrupted(operation)
         method = method_of(operation)
         if act.lapsed and "token" in (actor := json.loads(act.actor)):
             return _lapsed(operation, actor.get("by"))
@@ -411,6 +411,15 @@ def _lapsed(operation: Operation, by: object) -> str:
     if not operation.done:
         return _error(error)
     refusal = _refused(operation, error)
+    return json.dumps({"result": refusal.model_dump(mode="json", by_alias=True)})
+
+
+def _interrupted(operation: Operation) -> str:
+    """Return the answer to an act that a server began before it ended, and that may not be repeated."""
+    error = JournalError("the server that began it has ended: check whether it was done")
+    if not operation.done:
+        return _error(error)
+    refusal = _refused(operation, error, f"Perhaps not {operation.done}: {error}")
     return json.dumps({"result": refusal.model_dump(mode="json", by_alias=True)})
 
 
