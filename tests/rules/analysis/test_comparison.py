@@ -107,24 +107,24 @@ class TestDifferences:
         )
         assert not compared(old, new).same
 
-    def test_name_the_rule_that_makes_them(self) -> None:
+    def test_name_the_rule_that_causes_them(self) -> None:
         [difference] = compared("block a\nlimit b to 1 per session", "block a").differences
         assert difference.rule is not None
         assert (difference.rule.where, difference.before, difference.now) == ("<rules>:2", None, 0)
 
-    def test_say_under_which_condition(self) -> None:
+    def test_include_the_condition(self) -> None:
         [difference] = compared(
             'block deploy when input.env = "prod"', 'block deploy when input.env in ["prod", "stage"]'
         ).differences
         assert difference.way[-1].when == 'not (input.env = "prod") and input.env in ["prod", "stage"]'
 
     @pytest.mark.slow
-    def test_rules_on_other_calls_are_not_walked(self) -> None:
+    def test_rules_on_other_calls_are_not_explored(self) -> None:
         """A thousand rules about other calls cost almost nothing."""
         others = "\n".join(f"limit l{n} to 9 per r{n}\nrequire a{n} before b{n}" for n in range(500))
         assert found(f"{others}\nblock x", others) == [("possible", "x")]
 
-    def test_rules_that_both_have_keep_calls_apart(self) -> None:
+    def test_calls_that_both_sets_block_are_no_difference(self) -> None:
         """A call that both sets block is no difference."""
         assert compared("block b\nrequire a before b", "block b").same
 
@@ -143,7 +143,7 @@ class TestSame:
             ('block a because "old"', 'block a because "new"'),
         ],
     )
-    def test_is_what_no_sequence_tells_apart(self, old: str, new: str) -> None:
+    def test_if_no_sequence_distinguishes_them(self, old: str, new: str) -> None:
         assert compared(old, new) == Comparison()
 
 
@@ -159,7 +159,7 @@ class TestBesideEachOther:
             ("block b", "require a before b", False),
         ],
     )
-    def test_is_said_where_it_may_matter(self, old: str, new: str, said: bool) -> None:
+    def test_note_appears_where_overlap_may_matter(self, old: str, new: str, said: bool) -> None:
         """Overlapping calls may distinguish such rules, but they are not compared.
 
         A rule that only one set has is at most stricter; the note then appears if nothing else differs.
@@ -169,17 +169,17 @@ class TestBesideEachOther:
 
 
 class TestMaps:
-    def test_a_map_that_is_gone_lets_its_calls_pass(self) -> None:
+    def test_removed_map_lets_its_calls_pass(self) -> None:
         maps = "map bash.command rm as delete\n"
         differences = compared(f"{maps}block delete", "block delete").differences
         assert ("possible", "delete") in [(d.kind, d.tool) for d in differences]
 
-    def test_the_same_maps_are_none(self) -> None:
+    def test_equal_maps_are_no_difference(self) -> None:
         maps = "map bash.command rm as delete\nmap bash.command mv as move\n"
         assert compared(f"{maps}block delete", f"{maps}block delete").same
         assert found(f"{maps}block delete", f"{maps}block delete\nblock move") == [("impossible", "move")]
 
-    def test_another_pattern_may_take_calls_and_give_others(self) -> None:
+    def test_changed_pattern_may_lose_and_gain_calls(self) -> None:
         old, new = (f"map bash.command {p} as delete\nblock delete" for p in ("rm", "/rmdir/"))
         comparison = compared(old, new)
         assert {d.kind for d in comparison.differences} == {"possible", "impossible"}
@@ -197,12 +197,12 @@ class TestUnknown:
             ("limit a to 3 per 1h across agent", "limit a to 3 per 1h", "over sessions"),
         ],
     )
-    def test_is_said(self, old: str, new: str, said: str) -> None:
+    def test_is_reported_with_its_reason(self, old: str, new: str, said: str) -> None:
         comparison = compared(old, new)
         assert not comparison.same
         assert any(said in text for text in comparison.unknown)
 
-    def test_calls_of_several_names_where_their_tool_is_counted(self) -> None:
+    def test_calls_with_several_names_of_a_limited_tool(self) -> None:
         """One command may count as both a and c, so that two calls are enough for b."""
         maps = "".join(f"map bash.command {name} as {name}\n" for name in "abc")
         rules = f"{maps}require a and c before b\n"
@@ -245,7 +245,7 @@ class TestLaws:
     @pytest.mark.slow
     @given(sets, sets)
     @settings(max_examples=examples(500, usual=15), deadline=None)
-    async def test_it_is_what_the_gates_do(self, old: str, new: str) -> None:
+    async def test_comparison_agrees_with_the_gates(self, old: str, new: str) -> None:
         """Law: the comparison finds the shortest sequences that two gates treat differently.
 
         It is checked for all sequences of up to three calls of which both gates allow all but the last.

@@ -18,7 +18,7 @@ def warned(text: str) -> list[Problem]:
 
 
 class TestMentions:
-    def test_of_what_unlocks_are_named(self) -> None:
+    def test_unlocking_mention_is_a_warning(self) -> None:
         """The warning points at the pattern, names the unlocked tool and proposes a pattern."""
         text = "map bash.command ./test as test\nrequire test before deploy"
         assert [str(w) for w in warned(text)] == [
@@ -28,7 +28,7 @@ class TestMentions:
             "    write /^\\.\\/test(\\s|$)/ to look only where a command begins"
         ]
 
-    def test_of_what_refills_are_named(self) -> None:
+    def test_refilling_mention_is_a_warning(self) -> None:
         """A mention that refills a limit causes a warning, too."""
         [found] = warned("map shell sh.line review as review\nlimit push to 1 per review")
         assert found.message == "'echo review' counts as 'review' too, and unlocks 'push'"
@@ -44,11 +44,11 @@ class TestMentions:
             "map bash.command test as test\nrequire test before test",
         ],
     )
-    def test_that_do_no_harm_are_left_alone(self, text: str) -> None:
+    def test_harmless_maps_cause_no_warning(self, text: str) -> None:
         """Maps for blocks, anchored patterns and fields of plain text cause no warning."""
         assert warned(text) == []
 
-    def test_of_a_regular_expression(self) -> None:
+    def test_unanchored_regex_is_a_warning(self) -> None:
         """A regular expression without an anchor causes a warning."""
         [found] = warned("map bash.command /make\\s+test/ as test\nrequire test before deploy")
         assert found.message.startswith("a command that only mentions it counts as 'test' too")
@@ -56,7 +56,7 @@ class TestMentions:
     @pytest.mark.slow
     @given(st.text(st.characters(codec="ascii", exclude_categories=["Cc", "Zs"]), min_size=1, max_size=8))
     @settings(max_examples=examples(200), deadline=None)
-    def test_the_remedy_holds(self, word: str) -> None:
+    def test_proposed_pattern_excludes_the_echo(self, word: str) -> None:
         """The echo has the name as the warning says, and does not have it with the proposed pattern."""
         word = word.replace("#", "").replace("/", "").replace('"', "").replace("'", "") or "x"
         rule = "require name before deploy"
@@ -68,7 +68,7 @@ class TestMentions:
             assert "name" in loose.resolve(ToolCall("c", "bash", {"command": quoted}))
             assert "name" not in anchored.resolve(ToolCall("c", "bash", {"command": quoted}))
 
-    def test_the_remedy_still_finds_the_command(self) -> None:
+    def test_proposed_pattern_still_finds_the_command(self) -> None:
         """The proposed pattern finds the command alone, in lists and behind wrappers."""
         rules = compile_rules("map bash.command /^\\.\\/test(\\s|$)/ as test\nrequire test before deploy")
         for command in ("./test", "./test -q", "cd app && ./test", "sudo ./test", "sh -c './test -q'"):

@@ -86,14 +86,14 @@ SILENT: Mapping[str, Sequence[str]] = json.loads(
 
 class TestEvasions:
     @pytest.mark.slow
-    def test_only_listed_ones_are_silent(self) -> None:
+    def test_only_listed_evasions_remain_undetected(self) -> None:
         """G-64: only the evasions that are listed with a reason remain undetected."""
         found = {e.command for name in FILES for e in evasions(name) if silent(e)} - RUNS_NOTHING
         listed = {command for commands in SILENT.values() for command in commands}
         assert sorted(found - listed) == []
         assert sorted(listed - found) == []
 
-    def test_two_reasons_are_allowed(self) -> None:
+    def test_each_is_listed_once_with_a_valid_reason(self) -> None:
         """Each undetected command is listed once, under one of two reasons."""
         assert tuple(SILENT) == REASONS
         listed = [command for commands in SILENT.values() for command in commands]
@@ -149,7 +149,7 @@ class TestMendedCauses:
             "find . $(echo -exec rm victim ';')",
         ],
     )
-    def test_variables_are_taken_for_plain_values_only_where_they_hold_such(self, command: str) -> None:
+    def test_variables_set_to_commands_are_no_plain_values(self, command: str) -> None:
         """G-64: a variable that the same text sets to words of a command is no plain value."""
         assert read(command, "bash").uninspectable is not None
 
@@ -172,7 +172,7 @@ class TestMendedCauses:
     @pytest.mark.parametrize(
         "command", ["sed ':a;N;$!ba;s/\\n/,/g' f", "cat <<E\nuse \\`ls\\`\nE", "[[ a =~ ^(a|b)$ ]]"]
     )
-    def test_ordinary_ones_stay_clear(self, command: str) -> None:
+    def test_ordinary_commands_stay_clear(self, command: str) -> None:
         """Labels, escaped backquotes and alternatives do not make a command unclear."""
         assert read(command, "bash").uninspectable is None
 
@@ -198,7 +198,7 @@ class TestFilesThatAreMadeAndRun:
             "printf 'int main(){system(\"rm victim\");}' > q.c; cc q.c -o q; ./q",
         ],
     )
-    def test_are_unclear(self, command: str) -> None:
+    def test_writing_and_running_a_file_is_unclear(self, command: str) -> None:
         """G-64: a command that writes a file and runs it is unclear."""
         assert read(command, "bash").uninspectable is not None
 

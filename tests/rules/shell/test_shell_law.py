@@ -176,7 +176,7 @@ class TestNothingRunsUnseen:
         victim=st.sampled_from(VICTIM),
         after=st.lists(st.sampled_from(PIECES + VICTIM), max_size=4),
     )
-    def test_whatever_is_sent(
+    def test_every_program_that_bash_runs_is_found(
         self, house: Path, before: list[str], victim: str, after: list[str]
     ) -> None:
         """G-51: a program that bash runs is found by its name, or the command is uninspectable."""
@@ -185,7 +185,9 @@ class TestNothingRunsUnseen:
 
     @pytest.mark.slow
     @pytest.mark.parametrize(("program", "shell"), [("bash", "bash"), ("dash", "sh"), ("zsh", "zsh")])
-    def test_whatever_shell_runs_it(self, house: Path, program: str, shell: Shell) -> None:
+    def test_every_program_that_any_shell_runs_is_found(
+        self, house: Path, program: str, shell: Shell
+    ) -> None:
         """G-64: programs that bash, dash and zsh run are found when read for that shell or any shell."""
         path = shutil.which(program)
         if path is None:
@@ -205,7 +207,7 @@ class TestNothingRunsUnseen:
         law()
 
     @pytest.mark.parametrize("victim", VICTIM)
-    def test_would_be_noticed(self, house: Path, victim: str) -> None:
+    def test_trace_shows_that_a_program_ran(self, house: Path, victim: str) -> None:
         """The trace is left, so that the law above can fail."""
         assert ran(f"echo; {victim}", house)
         assert not passed_over(f"echo; {victim}")
@@ -232,7 +234,7 @@ class TestNothingRunsUnseen:
             ">f 2>g >f v''ictim x >f y",
         ],
     )
-    def test_known_tricks(self, house: Path, command: str) -> None:
+    def test_known_tricks_are_detected_or_uninspectable(self, house: Path, command: str) -> None:
         """G-51: each of these runs the program, and is detected or uninspectable."""
         assert ran(command, house)
         assert not passed_over(command)
@@ -265,7 +267,7 @@ class TestEveryName:
         law()
 
     @pytest.mark.parametrize("name", RAN)
-    def test_would_be_noticed(self, programs: Path, name: str) -> None:
+    def test_each_spelling_runs_and_matches(self, programs: Path, name: str) -> None:
         """Each spelling runs the program and matches every map."""
         for spelt in SPELT[name]:
             shell = shutil.which("zsh") if spelt.startswith("=") else BASH
@@ -274,7 +276,7 @@ class TestEveryName:
             assert name not in passed_by(f"true; {spelt}", None)
         assert passed_by("echo", "bash") == list(RAN)
 
-    def test_of_a_script_in_the_path(self, programs: Path) -> None:
+    def test_script_found_in_the_path(self, programs: Path) -> None:
         """`source x` and `bash x` also run the `x` that PATH leads to."""
         trace = programs / "trace"
         publish = programs / "bin" / "publish"
