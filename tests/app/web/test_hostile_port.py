@@ -138,7 +138,7 @@ class TestAnotherPort:
             assert starts.count == 1
             assert front.tabs == 1
 
-    async def test_a_page_there_does_not_reach_the_key(self, browser: Browser) -> None:
+    async def test_page_on_another_port_does_not_find_the_key(self, browser: Browser) -> None:
         """Scripts of that page in the operator's browser find no key and get no WebSocket."""
         async with (
             fronted() as front,
@@ -162,7 +162,7 @@ class TestAnotherPort:
 @pytest.mark.asyncio(loop_scope="session")
 class TestTheSamePort:
     @pytest.mark.slow
-    async def test_what_a_tab_sends_there_opens_nothing(self, browser: Browser) -> None:
+    async def test_signature_for_a_replacement_server_is_invalid(self, browser: Browser) -> None:
         """A server that replaces this one receives a signature that is invalid when this one is back."""
         front = ConsoleServer(small_app)
         await front.start("127.0.0.1", 0)
@@ -185,7 +185,7 @@ class TestTheSamePort:
 
 
 class TestFirstMessage:
-    async def test_has_to_come_soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_missing_proof_closes_the_connection(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A connection that sends no proof in time is closed."""
         monkeypatch.setattr(front_module, "PROOF_TIMEOUT", 0.05)
         starts = Starts()
@@ -216,7 +216,7 @@ class TestFirstMessage:
                 assert (await socket.receive_bytes()).isdigit()
             assert await opens(session, front, seen) == (False, REFUSED)
 
-    async def test_wrong_ones_are_counted_and_lock_nobody_out(
+    async def test_wrong_proofs_do_not_lock_out_the_right_key(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         """Wrong proofs are logged a limited number of times a minute; the right key still opens a tab."""
@@ -229,7 +229,7 @@ class TestFirstMessage:
             async with tab(session, front) as socket:
                 assert (await socket.receive_bytes()).isdigit()
 
-    async def test_a_login_that_ends_meanwhile_opens_nothing(self) -> None:
+    async def test_login_that_ends_before_the_proof_opens_nothing(self) -> None:
         """A login that ends between challenge and proof opens nothing."""
         starts = Starts()
         async with fronted(starts) as front, client(front) as session:
@@ -242,7 +242,9 @@ class TestFirstMessage:
             assert (await socket.receive()).type is WSMsgType.CLOSE
         assert starts.count == 0
 
-    async def test_those_who_keep_it_back_are_few(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_oldest_connections_without_proof_are_closed(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The oldest connections with a cookie but no proof are closed in favour of newer ones."""
         monkeypatch.setattr(front_module, "MAX_STRANGERS", 2)
         async with fronted(program(OBEYS)) as front, client(front) as session:

@@ -158,7 +158,7 @@ async def place(tmp_path: Path) -> AsyncGenerator[Place, None]:
 
 class TestLateCall:
     @pytest.mark.slow
-    async def test_runs_once_two_of_the_provider_s_people_proved_their_keys(self, place: Place) -> None:
+    async def test_runs_after_two_approvals_with_keys(self, place: Place) -> None:
         """The call runs when its agent makes it again, and the record proves both approvals."""
         await place.approved()
         answer = await place.made_again()
@@ -171,7 +171,7 @@ class TestLateCall:
         assert (found.proofs, found.unproved, found.fault) == (3, (), None)
 
     @pytest.mark.slow
-    async def test_no_login_or_token_approves_without_a_key(self, place: Place) -> None:
+    async def test_login_and_token_do_not_replace_a_key(self, place: Place) -> None:
         """Without a signature, neither a login with a key nor the server's operator token approves."""
         request = await place.given_up()
         maria = place.people["maria"]
@@ -183,7 +183,7 @@ class TestLateCall:
         assert (still.given, still.fuse) == ((), None)
 
     @pytest.mark.slow
-    async def test_a_key_proves_nothing_for_another_login(self, place: Place) -> None:
+    async def test_challenge_of_another_operator_is_refused(self, place: Place) -> None:
         """A challenge signed by another operator's device, or sent by another operator, is refused."""
         request = await place.given_up()
         maria, ben = place.people.values()
@@ -205,7 +205,7 @@ class TestLateCall:
 class TestMeanwhile:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", PEOPLE)
-    async def test_a_login_that_is_over(self, place: Place, name: str) -> None:
+    async def test_approval_of_an_ended_login_does_not_count(self, place: Place, name: str) -> None:
         """After its operator has logged out, an approval no longer counts and is requested again."""
         held = await place.approved()
         await place.exchange.end(place.people[name].token)
@@ -214,7 +214,7 @@ class TestMeanwhile:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", PEOPLE)
-    async def test_a_group_that_the_provider_took_away(self, place: Place, name: str) -> None:
+    async def test_approval_without_the_group_does_not_count(self, place: Place, name: str) -> None:
         """The login continues, but its approval no longer counts."""
         held = await place.approved()
         new = place.provider.id_token(person(name, "dev"))
@@ -224,7 +224,7 @@ class TestMeanwhile:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", PEOPLE)
-    async def test_a_role_that_the_provider_lowered(self, place: Place, name: str) -> None:
+    async def test_approval_with_a_lowered_role_does_not_count(self, place: Place, name: str) -> None:
         """The approval of an operator whose role is now 'look' no longer counts."""
         held = await place.approved()
         new = place.provider.id_token(person(name, "staff", "sec-team"))
@@ -234,7 +234,7 @@ class TestMeanwhile:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", PEOPLE)
-    async def test_a_key_that_was_removed(self, place: Place, name: str) -> None:
+    async def test_approval_of_a_removed_key_does_not_count(self, place: Place, name: str) -> None:
         """The approval that the removed key proved no longer counts."""
         held = await place.approved()
         someone = place.people[name]
@@ -244,7 +244,7 @@ class TestMeanwhile:
         assert f"The approval of {name} no longer counts, their passkey was removed" in why
 
     @pytest.mark.slow
-    async def test_an_open_console_of_a_login_that_is_over(self, place: Place) -> None:
+    async def test_proof_from_an_ended_login_is_refused(self, place: Place) -> None:
         """A proof that was signed before the login ended is refused afterwards."""
         request = await place.given_up()
         maria = place.people["maria"]
