@@ -59,7 +59,7 @@ async def said(stream: asyncio.StreamReader | None, text: str) -> str:
 
 
 class TestRenewal:
-    async def test_shown_to_whoever_connects(self, tmp_path: Path) -> None:
+    async def test_new_connections_get_the_new_certificate(self, tmp_path: Path) -> None:
         """New connections get the new certificate, with and without a name. Open ones continue."""
         certificate = Certificate(*certified(tmp_path))
         async with echoing(certificate) as where:
@@ -78,7 +78,7 @@ class TestRenewal:
             writer.close()
 
     @pytest.mark.parametrize("spoilt", ["cert.pem", "key.pem", "gone", "another key", "no names"])
-    async def test_that_fails(self, tmp_path: Path, spoilt: str) -> None:
+    async def test_unusable_certificate_changes_nothing(self, tmp_path: Path, spoilt: str) -> None:
         """A certificate that cannot be used changes nothing, and the message names it."""
         certificate = Certificate(*certified(tmp_path))
         old = der(tmp_path / "cert.pem")
@@ -99,7 +99,7 @@ class TestRenewal:
             assert "stays in use" in told
             assert await shown(where) == old
 
-    async def test_names_of_a_page(self, tmp_path: Path) -> None:
+    async def test_page_has_only_the_current_names(self, tmp_path: Path) -> None:
         """A page can be reached by the names in its current certificate only."""
         certificate = Certificate(*certified(tmp_path))
         async with fronted(program(OBEYS), tls=certificate.tls) as front:
@@ -115,7 +115,7 @@ class TestHangup:
     """SIGHUP, which tools for renewing certificates send."""
 
     @pytest.mark.slow
-    async def test_server(self, tmp_path: Path) -> None:
+    async def test_server_shows_the_renewed_certificate(self, tmp_path: Path) -> None:
         """The server shows the renewed certificate and reports it. A connected agent stays connected."""
         certificate, key = certified(tmp_path)
         line = ("--listen", "127.0.0.1:0", "--certificate", str(certificate), "--key", str(key))
@@ -135,7 +135,7 @@ class TestHangup:
             assert (await server.ended())[0] == 0
 
     @pytest.mark.slow
-    async def test_server_without_a_certificate(self, tmp_path: Path) -> None:
+    async def test_server_without_a_certificate_continues(self, tmp_path: Path) -> None:
         """A server without a certificate continues, too."""
         async with serving(tmp_path, "--listen", "127.0.0.1:0") as server:
             server.process.send_signal(signal.SIGHUP)
@@ -145,7 +145,7 @@ class TestHangup:
             assert (await server.ended())[0] == 0
 
     @pytest.mark.slow
-    async def test_operators(self, tmp_path: Path) -> None:
+    async def test_operators_are_read_again(self, tmp_path: Path) -> None:
         """Roles and groups are read again. A table with an error changes nothing."""
         config = tmp_path / "config"
         config.mkdir()
@@ -165,7 +165,7 @@ class TestHangup:
             assert (await server.ended())[0] == 0
 
     @pytest.mark.slow
-    async def test_page(self, tmp_path: Path) -> None:
+    async def test_web_page_renews_its_certificate(self, tmp_path: Path) -> None:
         """The console's web page renews its certificate, too."""
         certificate, key = certified(tmp_path)
         process = await asyncio.create_subprocess_exec(
@@ -191,7 +191,7 @@ class TestHangup:
         assert process.returncode == 0
 
     @pytest.mark.slow
-    def test_closed_terminal(self, tmp_path: Path) -> None:
+    def test_closed_terminal_ends_the_server(self, tmp_path: Path) -> None:
         """A server in a terminal ends in order with it, because nobody could end it later."""
         terminal = Terminal(tmp_path, "serve", "--listen", f"unix:{tmp_path / 's'}", controlling=True)
         try:
@@ -205,7 +205,7 @@ class TestHangup:
 
 class TestRefused:
     @pytest.mark.parametrize("command", ["serve", "web"])
-    def test_without_alternative_names(
+    def test_certificate_without_alternative_names(
         self,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,

@@ -62,7 +62,7 @@ def inside(span: ReadableSpan, whole: ReadableSpan) -> bool:
 
 
 class TestSpans:
-    async def test_of_an_approved_call(self, tmp_path: Path) -> None:
+    async def test_approved_call_has_child_spans(self, tmp_path: Path) -> None:
         """An approved call has a span with child spans for judging, approval and run."""
         async with traced(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
@@ -87,7 +87,7 @@ class TestSpans:
         assert dict(spans["approval"].attributes or {})["interlock.risk"] == "high"
         assert dict(spans["approval"].attributes or {})["interlock.outcome"] == "approved"
 
-    async def test_of_a_blocked_call(self, tmp_path: Path) -> None:
+    async def test_blocked_call_has_an_error_and_no_run(self, tmp_path: Path) -> None:
         """A blocked call has no run span, but an error and its rule, and none of its arguments."""
         async with traced(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
@@ -100,7 +100,7 @@ class TestSpans:
         assert said["error.type"] == "blocked"
         assert "private" not in str([each.to_json() for each in spans.values()])
 
-    async def test_arguments_where_they_are_asked_for(self, tmp_path: Path) -> None:
+    async def test_masked_input_if_configured(self, tmp_path: Path) -> None:
         """If the setting is on, a span has the input, with secrets masked."""
         async with traced(tmp_path, arguments=True) as (server, traces, exporter):
             async with server.agent_client() as client:
@@ -111,7 +111,7 @@ class TestSpans:
         assert "/srv/private" in text
         assert "hunter2" not in text
 
-    async def test_of_a_failed_call(self, tmp_path: Path) -> None:
+    async def test_failed_call_has_an_error_type(self, tmp_path: Path) -> None:
         """A call whose tool failed has the error type `failed`."""
         async with traced(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
@@ -123,7 +123,7 @@ class TestSpans:
 
 
 class TestParents:
-    async def test_come_from_the_client(self, tmp_path: Path) -> None:
+    async def test_call_joins_the_clients_trace(self, tmp_path: Path) -> None:
         """A call made within a span of the agent's program belongs to that trace."""
         tracer = TracerProvider().get_tracer("agent")
         async with traced(tmp_path) as (server, traces, exporter):
@@ -139,7 +139,7 @@ class TestParents:
         assert whole.parent is not None
         assert whole.parent.span_id == context.span_id
 
-    async def test_that_make_no_sense_are_ignored(self, tmp_path: Path) -> None:
+    async def test_invalid_parent_is_ignored(self, tmp_path: Path) -> None:
         """A call with an invalid parent is judged normally, in its own trace."""
         async with traced(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
@@ -150,7 +150,7 @@ class TestParents:
             spans = await finished(traces, exporter, "execute_tool rm")
         assert spans["execute_tool rm"].parent is None
 
-    async def test_go_to_no_server_that_does_not_trace(self, tmp_path: Path) -> None:
+    async def test_server_without_traces_gets_no_parents(self, tmp_path: Path) -> None:
         """A server without traces gets no parents, because an older one would refuse the field."""
         tracer = TracerProvider().get_tracer("agent")
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
@@ -174,7 +174,7 @@ class _Threads(SpanProcessor):
 
 
 class TestThread:
-    async def test_makes_the_spans(self, tmp_path: Path) -> None:
+    async def test_slow_spans_do_not_delay_calls(self, tmp_path: Path) -> None:
         """While spans take long, calls are judged. At the end all spans have been made."""
         made = _Threads()
         async with served(tmp_path, rules=RULES) as server:
@@ -196,7 +196,7 @@ class TestThread:
         assert len(made.names) == 2 * 4
         assert traces.dropped == 0
 
-    async def test_that_falls_behind_is_said(
+    async def test_dropped_events_are_reported_once(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         """Events beyond the limit are dropped, counted and reported once. Calls are still judged."""
@@ -238,7 +238,9 @@ class TestThread:
 
 
 class TestSending:
-    async def test_over_http(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_otlp_receiver_gets_the_spans(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """An OTLP receiver from the standard variables gets the spans with the service's name."""
         received: list[ExportTraceServiceRequest] = []
 
@@ -273,7 +275,9 @@ class TestSending:
         service = {each.key: each.value.string_value for each in resources[0].resource.attributes}
         assert service["service.name"] == "interlock"
 
-    def test_that_hangs_holds_up_no_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_hanging_receiver_does_not_delay_the_end(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A server ends even if the receiver of its last spans hangs."""
         monkeypatch.setattr("interlock.app.hosting.monitoring.tracing.END_SECONDS", 0.05)
         taken = threading.Event()
@@ -307,6 +311,6 @@ class TestSending:
             ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h", "OTEL_TRACES_EXPORTER": "none"}, False),
         ],
     )
-    def test_only_where_a_receiver_is_named(self, environ: dict[str, str], expected: bool) -> None:
+    def test_nothing_is_traced_without_a_receiver(self, environ: dict[str, str], expected: bool) -> None:
         """Without a receiver, or with tracing off, nothing is traced."""
         assert is_traced(environ) is expected
