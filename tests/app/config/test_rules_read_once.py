@@ -110,7 +110,7 @@ def environment(project: Path) -> dict[str, str]:
 class TestSwapped:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", LINES)
-    def test_where_an_agent_is_hosted(self, project: Path, swapped: Path, name: str) -> None:
+    def test_hosted_run_uses_the_checked_rules(self, project: Path, swapped: Path, name: str) -> None:
         """A call is judged by the checked rules."""
         where = {"INTERLOCK_DB": "run.db", "INTERLOCK_HEADLESS": "1"}
         done = command(project, name, *LINES[name](), env=environment(project) | where)
@@ -126,7 +126,7 @@ class TestSwapped:
         assert decided == ["block"]
 
     @pytest.mark.slow
-    def test_where_agents_connect(
+    def test_server_uses_the_checked_rules(
         self, project: Path, swapped: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A server judges calls by the checked rules."""
@@ -147,7 +147,7 @@ class TestSwapped:
         assert swapped.read_text() == EVIL
         assert said == ["blocked"]
 
-    def test_what_consoles_start(self, project: Path) -> None:
+    def test_server_starts_sessions_with_the_checked_rules(self, project: Path) -> None:
         """A server starts sessions under the rules that it read at its start."""
         mine, added = project.parent / "config" / "mine.rules", project / "added.rules"
         server = ServerRules([str(mine), str(added)])
@@ -158,7 +158,9 @@ class TestSwapped:
 class TestNames:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", ["~/project/added.rules", "sub/../added.rules"])
-    def test_whatever_the_file_is_called(self, project: Path, swapped: Path, name: str) -> None:
+    def test_other_spelling_of_the_path_is_the_same_file(
+        self, project: Path, swapped: Path, name: str
+    ) -> None:
         """The checked file is the one that is used, even if its name is written differently."""
         (project / "interlock.toml").write_text(f'rules = ["{name}"]')
         swapped.write_text(EVIL)
@@ -169,7 +171,7 @@ class TestNames:
 
 class TestHookServer:
     @pytest.mark.slow
-    async def test_swapped_before_it_starts(self, tmp_path: Path) -> None:
+    async def test_swapped_file_is_checked_again(self, tmp_path: Path) -> None:
         """A server that a hook starts checks the rules that it uses, whatever the file held before."""
         swap = (
             f"import os, sys; open({str(tmp_path / 'added.rules')!r}, 'w').write({EVIL!r}); "
