@@ -97,7 +97,7 @@ async def test_two_operators(here: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_taken_back(here: Path) -> None:
+async def test_proposal_can_be_withdrawn(here: Path) -> None:
     """A key withdraws a proposal, which has changed nothing."""
     (here / "server.rules").write_text(GUARDED)
     async with served(here, server_rules=["server.rules"]) as server, attached(server) as seat:
@@ -112,7 +112,7 @@ async def test_taken_back(here: Path) -> None:
 
 
 @pytest.mark.slow
-async def test_what_cannot_be_applied(here: Path) -> None:
+async def test_faulty_rules_and_read_only_consoles(here: Path) -> None:
     """Files with errors are not compared, and a read-only console cannot apply rules."""
     (here / "server.rules").write_text("block rm\n")
     async with served(here, server_rules=["server.rules"]) as server:

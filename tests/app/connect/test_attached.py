@@ -28,7 +28,7 @@ async def ships(agent_client, *, call: str = "d1", test: bool = True):  # type: 
 
 class TestDeciding:
     @pytest.mark.slow
-    async def test_by_key(self, tmp_path: Path) -> None:
+    async def test_key_approves_a_remote_request(self, tmp_path: Path) -> None:
         """A remote agent's request appears; a key approves it, and the agent continues."""
         async with served(tmp_path) as server, server.agent_client() as agent, attached(server) as ada:
             _, deploy = await ships(agent)
@@ -43,14 +43,14 @@ class TestDeciding:
             [state] = await server.hub.sessions()
             assert state.calls["d1"].approved_by == ("ada",)
 
-    async def test_says_where_and_who(self, tmp_path: Path) -> None:
+    async def test_title_names_server_and_operator(self, tmp_path: Path) -> None:
         """The title has the server and, in a wide terminal, the operator's name at the server."""
         for size, name in (((120, 40), "as ada"), ((80, 24), "")):
             async with served(tmp_path) as server, attached(server, size=size) as ada:
                 await ada.shows(name, f"127.0.0.1:{server.address.port}")
 
     @pytest.mark.slow
-    async def test_opened_from_the_list(self, tmp_path: Path) -> None:
+    async def test_request_is_opened_again_from_the_list(self, tmp_path: Path) -> None:
         """A request closed with escape is opened again from the waiting list, and denied."""
         async with served(tmp_path) as server, server.agent_client() as agent, attached(server) as ada:
             _, deploy = await ships(agent)
@@ -87,7 +87,7 @@ class TestDeciding:
 
 class TestLeaving:
     @pytest.mark.slow
-    async def test_asks_nothing(self, tmp_path: Path) -> None:
+    async def test_closes_without_a_question(self, tmp_path: Path) -> None:
         """A remote console closes without a question, and its agent continues to wait."""
         async with served(tmp_path) as server, server.agent_client() as agent:
             async with attached(server) as ada:
@@ -105,7 +105,7 @@ class TestLeaving:
 
 class TestReadOnly:
     @pytest.mark.slow
-    async def test_decides_nothing(self, tmp_path: Path) -> None:
+    async def test_no_key_decides(self, tmp_path: Path) -> None:
         """Issue 7: `--read-only` shows a server's requests, and no key decides one."""
         async with (
             served(tmp_path) as server,
@@ -123,7 +123,7 @@ class TestReadOnly:
 
 class TestRights:
     @pytest.mark.slow
-    async def test_only_decides(self, tmp_path: Path) -> None:
+    async def test_decide_token_can_only_decide(self, tmp_path: Path) -> None:
         """A token of kind `decide` decides requests; keys for more are disabled and name the right."""
         async with served(tmp_path) as server, server.agent_client() as agent:
             secret = server.tokens.issue("operator", "cy", rights="decide")
@@ -141,7 +141,7 @@ class TestRights:
                 assert state.mode == "enforce"
 
     @pytest.mark.slow
-    async def test_only_looks(self, tmp_path: Path) -> None:
+    async def test_look_token_makes_the_console_read_only(self, tmp_path: Path) -> None:
         """A token of kind `look` makes the console read-only; the message names the required right."""
         async with served(tmp_path) as server, server.agent_client() as agent:
             secret = server.tokens.issue("operator", "cy", rights="look")
@@ -157,7 +157,7 @@ class TestRights:
 class TestMany:
     @pytest.mark.slow
     @pytest.mark.parametrize("first", [0, 1, 2])
-    async def test_one_decides(self, tmp_path: Path, first: int) -> None:
+    async def test_one_console_decides_and_all_show_it(self, tmp_path: Path, first: int) -> None:
         """Of two remote consoles and one in the server's process one decides, and all show who."""
         async with (
             served(tmp_path) as server,
@@ -181,7 +181,7 @@ class TestMany:
                 await seat.shows("0 waiting", f"by {winner}")
 
     @pytest.mark.slow
-    async def test_others_learn_who_decided(self, tmp_path: Path) -> None:
+    async def test_open_dialog_shows_who_decided(self, tmp_path: Path) -> None:
         """The dialog of another operator shows who decided, and accepts no decision."""
         async with (
             served(tmp_path) as server,

@@ -56,7 +56,7 @@ class TestWhere:
             ([], {"INTERLOCK_CONNECT": "wss://hub.example"}, "wss://hub.example"),
         ],
     )
-    def test_is_given(
+    def test_url_is_given_or_default(
         self,
         tmp_path: Path,
         asked: list[object],
@@ -69,14 +69,14 @@ class TestWhere:
         assert connect(given(*line, environ=environ, directory=tmp_path)) == 0
         assert asked == [(url, None, False)]
 
-    def test_not_at_all(self, tmp_path: Path) -> None:
+    def test_without_connect_the_own_journal_is_used(self, tmp_path: Path) -> None:
         """Without `--connect`, or with the setting `no`, the console uses its own journal."""
         for environ in ({}, {"INTERLOCK_CONNECT": "no"}):
             environ["INTERLOCK_CONFIG_DIR"] = str(tmp_path)
             assert given(environ=environ, directory=tmp_path).connect is None
 
     @pytest.mark.parametrize("setting", ['connect = "wss://elsewhere.example"', 'token_file = "x"'])
-    def test_is_no_matter_of_the_working_directory(self, tmp_path: Path, setting: str) -> None:
+    def test_working_directory_cannot_choose_the_server(self, tmp_path: Path, setting: str) -> None:
         """The working directory's settings must not choose where an operator's token is sent."""
         here, config = tmp_path / "work", tmp_path / "config"
         here.mkdir()
@@ -89,7 +89,7 @@ class TestWhere:
         args = given(environ=environ, directory=here)
         assert args.connect or args.token_file
 
-    def test_what_is_no_url(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_invalid_url_is_refused(self, capsys: pytest.CaptureFixture[str]) -> None:
         """An invalid URL is refused before a connection is opened."""
         with pytest.raises(SystemExit):
             parser().parse_args(["console", "--connect", "http://x"])
@@ -105,7 +105,7 @@ class TestRefused:
             (["--redact", "a"], "--redact cannot be used with --connect"),
         ],
     )
-    def test_options_that_are_the_server_s(
+    def test_options_of_the_server(
         self,
         tmp_path: Path,
         asked: list[object],
@@ -128,12 +128,12 @@ class TestRefused:
             "ws://127.0.0.1.example:8737",
         ],
     )
-    def test_a_token_in_clear(self, tmp_path: Path, url: str) -> None:
+    def test_unencrypted_remote_url(self, tmp_path: Path, url: str) -> None:
         """An unencrypted remote URL is refused, with a remedy."""
         with pytest.raises(ValueError, match=r"unencrypted; connect to wss://|ssh -L"):
             hosting.attach(url, None)
 
-    def test_nobody_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_server(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """If no server answers, the error says so and no console opens."""
         secret = "ilk_operator_abcdefgh12345678"
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
@@ -153,7 +153,9 @@ class TestRefused:
 
 @pytest.mark.slow
 class TestLeaving:
-    async def test_says_how_to_come_back(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_shows_the_command_to_reconnect(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """After the console closes, the terminal shows the command to reconnect with the same options."""
         async with served(tmp_path) as server:
             monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))

@@ -108,7 +108,7 @@ class TestScreens:
             await ada.shows("✗ wrong.rules:1:14: expected 'before'")
 
     @pytest.mark.slow
-    async def test_what_if(self, tmp_path: Path) -> None:
+    async def test_what_if_is_judged_at_the_server(self, tmp_path: Path) -> None:
         """A what-if from an event is judged at the server and shown here."""
         async with shipped(tmp_path) as (_, ada):
             await ada.press("h")
@@ -130,7 +130,7 @@ class TestScreens:
 
 class TestJobs:
     @pytest.mark.slow
-    async def test_whoever_leaves_ends_it(self, tmp_path: Path) -> None:
+    async def test_abandoned_job_ends_on_the_server(self, tmp_path: Path) -> None:
         """A job whose results are no longer read ends on the server."""
         async with shipped(tmp_path) as (server, ada):
             hub = ada.hub
@@ -148,7 +148,7 @@ class TestJobs:
             assert [part.finished async for part in hub.backtest({"a.rules": "block rm"})][-1]
 
     @pytest.mark.slow
-    async def test_the_same_as_in_process(self, tmp_path: Path) -> None:
+    async def test_answers_equal_those_of_the_hub(self, tmp_path: Path) -> None:
         """The server's answers equal those of its hub, part by part."""
         async with shipped(tmp_path) as (server, ada):
             there, here = ada.hub, server.hub
@@ -171,7 +171,7 @@ async def _events(hub: object, session: str) -> AsyncGenerator[object, None]:
 
 
 class TestMasking:
-    async def test_no_secret_crosses(self, tmp_path: Path) -> None:
+    async def test_no_secret_is_transferred(self, tmp_path: Path) -> None:
         """The server masks secrets: no request of a console transfers one."""
         secret = "hunter2-SuperSecret-93"
         async with (

@@ -78,7 +78,7 @@ class TestShadowMode:
     """A session that began in shadow mode, as its own rules allowed."""
 
     @pytest.mark.parametrize("at", [None, 1])
-    async def test_refused(self, here: Path, at: int | None) -> None:
+    async def test_shadow_session_cannot_continue(self, here: Path, at: int | None) -> None:
         """A shadow session and its branch cannot continue: the server's rules must not be disabled."""
         session = await ended(here, mode="shadow")
         async with ruled(here) as (hub, console):
@@ -86,7 +86,7 @@ class TestShadowMode:
                 await console.resume(session, at=at)
             assert await hub.sessions() == []
 
-    async def test_of_the_same_rules(self, here: Path) -> None:
+    async def test_shadow_session_with_the_same_rules_cannot_continue(self, here: Path) -> None:
         """A shadow session is also refused if it was recorded under the same rules."""
         session = await ended(here, mode="shadow", rules=[str(here / "server.rules")])
         async with ruled(here) as (hub, console):
@@ -97,7 +97,7 @@ class TestShadowMode:
 
 class TestSwitchedOff:
     @pytest.mark.slow
-    async def test_from_the_start(self, here: Path) -> None:
+    async def test_inactive_recorded_rules_become_active(self, here: Path) -> None:
         """Rules of the server that were inactive in the record become active."""
         rules: list[JsonValue] = [str(here / name) for name in ("server.rules", "plain.rules")]
         session = await ended(here, rules=rules, active=["block-mkfs"])
@@ -108,7 +108,7 @@ class TestSwitchedOff:
             assert set((await hub.session(branch)).active) == {*NETS, "block-mkfs"}
 
     @pytest.mark.slow
-    async def test_before_it_took_several_people(self, here: Path) -> None:
+    async def test_net_that_now_requires_several_operators_is_on(self, here: Path) -> None:
         """A net that one operator switched off is on again if its rule now requires several."""
         (here / "server.rules").write_text("require human-approval before deploy\n")
         session = await self.without(here, "approve-before-deploy")
@@ -117,7 +117,7 @@ class TestSwitchedOff:
             await console.resume(session)
             assert (await hub.session(session)).active == ["approve-before-deploy"]
 
-    async def test_by_an_operator(self, here: Path) -> None:
+    async def test_net_switched_off_by_an_operator_stays_off(self, here: Path) -> None:
         """A net that an operator switched off with a reason stays off, because the server allows this."""
         session = await self.without(here, "block-rm")
         async with ruled(here) as (hub, console):
@@ -151,7 +151,7 @@ class TestFlow:
         await hub.close()
         return session
 
-    async def test_under_the_servers_rules(self, here: Path) -> None:
+    async def test_run_passes_the_servers_nets(self, here: Path) -> None:
         """The run's calls pass the server's nets and its own."""
         session = await self.left(here, "require human-approval before deploy\n")
         async with ruled(here) as (hub, console):
@@ -163,7 +163,7 @@ class TestFlow:
             assert state.nets["approve-before-deploy"].net.people == 2
 
     @pytest.mark.slow
-    async def test_applied_rules_in_its_record(self, here: Path) -> None:
+    async def test_record_names_who_replaced_the_rules(self, here: Path) -> None:
         """The record says who replaced the server's rules; a running run keeps its rules."""
         session = await self.left(here, "require human-approval before deploy\n")
         async with ruled(here) as (hub, console):
@@ -181,7 +181,7 @@ class TestFlow:
             assert "block-push" not in (await hub.session(session)).nets
 
     @pytest.mark.slow
-    async def test_rules_that_would_weaken_them(self, here: Path) -> None:
+    async def test_rules_that_weaken_the_servers_are_refused(self, here: Path) -> None:
         """A run whose own rules take calls from a server's rule is refused."""
         session = await self.left(here, "require human-approval before deploy\n")
         (here / "server.rules").write_text("require 2 human-approvals before anything-else\n")
@@ -196,7 +196,7 @@ class TestFlow:
 class TestLive:
     """Server rules that replace others in a live session, beside the session's own."""
 
-    async def test_its_own_rules_stay(self, here: Path) -> None:
+    async def test_own_rules_are_kept(self, here: Path) -> None:
         """A session keeps its own rules as they were at its start, even if the file changes."""
         own = here / "plain.rules"
         async with ruled(here) as (hub, console):
@@ -213,7 +213,7 @@ class TestLive:
             assert state.source["rules"] == [str(here / "server.rules"), str(own)]
 
     @pytest.mark.slow
-    async def test_own_rules_in_conflict(self, here: Path) -> None:
+    async def test_own_rules_in_conflict_keep_the_old_rules(self, here: Path) -> None:
         """A session whose own rules would take calls from the new server rules keeps its old rules."""
         (here / "plain.rules").write_text("limit mkfs to 9 per session\n")
         async with ruled(here) as (hub, console):
@@ -227,7 +227,7 @@ class TestLive:
             assert "take calls from the server's own" in outcome.message
             assert "approve-before-anything-else" not in (await hub.session(session)).nets
 
-    async def test_begun_while_they_are_replaced(
+    async def test_session_started_during_a_replacement_has_the_new_rules(
         self, here: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A session prepared under the old rules and started after the change is under the new rules."""

@@ -32,7 +32,7 @@ async def logged_in(front: ConsoleServer) -> bytes:
 
 
 class TestStrangers:
-    async def test_are_few(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_limit_closes_the_oldest_connection(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A connection above the limit closes the oldest one, and no other."""
         monkeypatch.setattr(front_module, "MAX_STRANGERS", 3)
         front = ConsoleServer(small_app)
@@ -50,7 +50,9 @@ class TestStrangers:
         finally:
             await front.close()
 
-    async def test_never_cost_a_login(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_strangers_do_not_close_a_logged_in_connection(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A logged-in browser keeps its connection, however many others connect."""
         monkeypatch.setattr(front_module, "MAX_STRANGERS", 2)
         front = ConsoleServer(small_app)
@@ -70,7 +72,9 @@ class TestStrangers:
         finally:
             await front.close()
 
-    async def test_with_a_cookie_are_not_without_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_connections_with_only_the_cookie_are_limited(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Connections with only the cookie are limited, so that they cannot use up all open files."""
         monkeypatch.setattr(front_module, "MAX_VISITORS", 2)
         front = ConsoleServer(small_app)
@@ -92,7 +96,7 @@ class TestStrangers:
         finally:
             await front.close()
 
-    async def test_that_leave_make_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_closed_connection_no_longer_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A closed connection no longer counts."""
         monkeypatch.setattr(front_module, "MAX_STRANGERS", 2)
         front = ConsoleServer(small_app)

@@ -62,7 +62,7 @@ async def shipped(directory: Path) -> AsyncGenerator[tuple[Served, Seat], None]:
 
 class TestOverTheWire:
     @pytest.mark.slow
-    async def test_for_own_files(self, tmp_path: Path) -> None:
+    async def test_local_rules_get_suggestions(self, tmp_path: Path) -> None:
         """The decisions screen suggests changes to local rules from the server's calls."""
         async with shipped(tmp_path) as (_, ada):
             await ada.press("v")
@@ -75,7 +75,7 @@ class TestOverTheWire:
             )
             await ada.shows("12 approval requests saved", "approved by ben")
 
-    async def test_the_same_as_in_process(self, tmp_path: Path) -> None:
+    async def test_answers_equal_those_of_the_hub(self, tmp_path: Path) -> None:
         """The server's answers equal those of its hub, part by part, except for progress."""
         async with shipped(tmp_path) as (server, ada):
             rules = {"own.rules": RULE}
@@ -87,7 +87,7 @@ class TestOverTheWire:
             assert there[-1].history.calls == 13
 
     @pytest.mark.slow
-    async def test_a_further_condition(self, tmp_path: Path) -> None:
+    async def test_additional_condition_is_judged_by_the_server(self, tmp_path: Path) -> None:
         """The server judges a rule with the operator's condition as its hub does."""
         async with shipped(tmp_path) as (server, ada):
             rules, place = {"own.rules": RULE}, {"file": "own.rules", "line": 1}
@@ -109,7 +109,7 @@ class TestOverTheWire:
                     pass
 
     @pytest.mark.slow
-    async def test_whoever_leaves_ends_it(self, tmp_path: Path) -> None:
+    async def test_abandoned_job_ends_on_the_server(self, tmp_path: Path) -> None:
         """Jobs that are started and left end on the server, so that a new one can run."""
         async with shipped(tmp_path) as (_, ada):
             assert isinstance(ada.hub, ConsoleClient)
@@ -121,7 +121,7 @@ class TestOverTheWire:
             assert [part.history async for part in parts][-1] is not None
 
     @pytest.mark.slow
-    async def test_no_secret_crosses(self, tmp_path: Path) -> None:
+    async def test_no_secret_is_transferred(self, tmp_path: Path) -> None:
         """Masked values are in no suggestion, scenario or list of calls."""
         async with (
             served(tmp_path, rules=RULE) as server,
