@@ -45,7 +45,7 @@ def value_of(on: Stage, selector: str) -> str:
 
 
 class TestNextField:
-    async def test_typed_right_after_enter(self) -> None:
+    async def test_keys_after_enter_go_into_the_next_line(self) -> None:
         """Keys after `enter` go into the line to which `enter` moves."""
         limited = docs_writer().model_copy(update={"max_cost": 1.0, "cost": 0.25})
         async with stage(limited) as on:
@@ -56,7 +56,7 @@ class TestNextField:
             await comes(on, lambda: len(value_of(on, "#reason")) == 18)
             assert (value_of(on, "#limit"), value_of(on, "#reason")) == ("2", "because it is late")
 
-    async def test_all_of_a_form_at_once(self) -> None:
+    async def test_form_typed_at_once(self) -> None:
         """A form that is typed at once is sent as typed, and no key reaches the screen below."""
         limited = docs_writer().model_copy(update={"max_cost": 1.0, "cost": 0.25})
         async with stage(limited) as on:
@@ -67,7 +67,7 @@ class TestNextField:
 
 class TestOpenedLine:
     @pytest.mark.slow
-    async def test_typed_right_after_the_key(self) -> None:
+    async def test_keys_after_the_opening_key_go_into_the_line(self) -> None:
         """Keys after the one that opens a line go into it, not into the list below."""
         async with stage() as on:
             await on.press("R")
@@ -89,7 +89,7 @@ class TestOpenedLine:
 
 
 class TestHeldUp:
-    async def test_a_screen_that_does_not_answer(self) -> None:
+    async def test_palette_opens_over_a_busy_screen(self) -> None:
         """The palette opens even while the screen is still busy with an earlier key."""
         async with stage() as on:
             released = asyncio.Event()
@@ -102,9 +102,7 @@ class TestHeldUp:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("late", [False, True])
-    async def test_text_for_a_line_that_is_to_open(
-        self, monkeypatch: pytest.MonkeyPatch, late: bool
-    ) -> None:
+    async def test_text_waits_for_its_line(self, monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
         """Typed text waits for the line that the key before it opens, however late both are."""
         monkeypatch.setattr("interlock.app.terminal.key_order.PATIENCE", 0.01)
         state = release_bot()
@@ -121,7 +119,7 @@ class TestHeldUp:
             await comes(on, lambda: dialog.query_one(Input).value == "no, xs")
 
     @pytest.mark.slow
-    async def test_another_key_is_no_decision(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_two_keys_at_once_decide_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Two keys at once decide nothing, even if the dialog is delayed between them."""
         monkeypatch.setattr("interlock.app.terminal.key_order.TEXT_PATIENCE", 0.2)
         state = release_bot()
@@ -145,7 +143,7 @@ class TestHeldUp:
 
 
 class TestFirstPaint:
-    async def test_a_key_right_after_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_key_right_after_it_is_handled(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A key that arrives right after the first paint is handled."""
         display = InterlockConsole._display
         # Made here, because a widget does not forward keys of a widget that contains it.
