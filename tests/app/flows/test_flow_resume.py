@@ -39,7 +39,7 @@ def left(here: Path) -> str:
 
 
 class TestResume:
-    def test_from_the_record(self, here: Path) -> None:
+    def test_settings_come_from_the_record(self, here: Path) -> None:
         """P-94: class, rules and directory come from the record; no step runs twice."""
         session = left(here)
         (here / "elsewhere").mkdir()
@@ -61,7 +61,7 @@ class TestResume:
         assert [d.outcome for d in bodies(here, CallDecided) if d.tool == "deploy"] == ["allow"]
 
     @pytest.mark.slow
-    def test_changed_rules(self, here: Path) -> None:
+    def test_changed_rules_need_an_option_and_a_reason(self, here: Path) -> None:
         """G-63: changed rules are refused unless `--changed-nets` and a reason are given."""
         session = left(here)
         (here / "a.rules").write_text("block deploy\n")
@@ -76,7 +76,7 @@ class TestResume:
         [resumed] = bodies(here, SessionResumed)
         assert resumed.reason == "a freeze"
 
-    def test_other_rules(self, here: Path) -> None:
+    def test_command_line_rules_replace_the_recorded_ones(self, here: Path) -> None:
         """Rules on the command line replace the recorded ones; rules of a settings file do not."""
         session = left(here)
         (here / "b.rules").write_text("block deploy\n")
@@ -86,7 +86,7 @@ class TestResume:
         [resumed] = bodies(here, SessionResumed)
         assert resumed.source["rules"] == [str(here / "b.rules")]
 
-    def test_another_flow_by_now(self, here: Path) -> None:
+    def test_changed_nodes_prevent_the_resume(self, here: Path) -> None:
         """P-97: a run cannot continue with a class whose nodes have changed."""
         session = left(here)
         module = here / "ship.py"
@@ -107,7 +107,7 @@ class TestResume:
         assert (done.returncode, "nobody" in done.stderr) == (2, True)
 
     @pytest.mark.slow
-    def test_by_the_other_command(self, here: Path) -> None:
+    def test_resume_command_also_continues_a_run(self, here: Path) -> None:
         """`interlock resume` also continues a run, but refuses a task for it."""
         session = left(here)
         env = {"PATH": "/usr/bin:/bin", "HOME": str(here), "INTERLOCK_DB": "flow.db"}
@@ -120,7 +120,7 @@ class TestResume:
 
 class TestList:
     @pytest.mark.slow
-    def test_where_they_stand(self, here: Path) -> None:
+    def test_status_and_states_of_each_run(self, here: Path) -> None:
         """Section 12: each run is listed with its flow, status and states."""
         assert "No runs of flows are recorded yet" in flow(here, "list").stdout
         session = left(here)
@@ -134,7 +134,7 @@ class TestList:
         assert row.startswith("✓ done")
         assert row.endswith("its end, Shipped")
 
-    def test_a_host_that_was_killed(self, here: Path) -> None:
+    def test_run_without_a_host_is_stopped(self, here: Path) -> None:
         """A run without a host is listed as stopped, or as running while the journal is in use."""
         session = left(here)
         with raw_database(here / "flow.db") as database:
@@ -159,7 +159,7 @@ class TestList:
         done = command(here, "flow", "list", env=elsewhere)
         assert "· imported, stopped  " in done.stdout, done.stderr
 
-    def test_a_step_that_failed(self, here: Path) -> None:
+    def test_run_with_a_denied_step_has_failed(self, here: Path) -> None:
         """A run with a denied step is listed as failed."""
         assert run(here, "Ship", "--rules", "a.rules", *SIGN, "--answer", "deny").returncode == 1
         [_, row] = flow(here, "list").stdout.splitlines()
@@ -167,7 +167,7 @@ class TestList:
 
 
 class TestLeft:
-    def test_whoever_leaves_the_console_is_told(
+    def test_closed_console_prints_the_resume_command(
         self, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The closed console prints the step and the resume command, unless the run has ended."""
@@ -204,7 +204,7 @@ class TestLeft:
             host_flow(args, begun, {})
         assert capsys.readouterr().out == ""
 
-    def test_in_the_same_journal(self, here: Path) -> None:
+    def test_resume_command_names_the_journal(self, here: Path) -> None:
         """The printed resume command names the journal of the command line, and works."""
         line = ("--rules", "a.rules", "--db", "own.db")
         told = run(here, "Ship", *line).stderr
