@@ -62,7 +62,7 @@ class TestDialogs:
             assert on.hub.answers == []
 
     @pytest.mark.parametrize("name", EACH_GROUP)
-    async def test_what_opens_over_a_request(self, name: str) -> None:
+    async def test_each_attack_in_panels_over_a_request(self, name: str) -> None:
         """Spoofing: edit, grant, deny with its presets, explain, help, and panels of the live screen."""
         text = group(name)
         async with attacked([text]) as on:
@@ -98,7 +98,7 @@ class TestDialogs:
                 await on.settle()
             assert on.hub.answers == []
 
-    async def test_a_batch(self) -> None:
+    async def test_each_attack_in_a_batch(self) -> None:
         """Spoofing: common and differing fields of a batch."""
         text = group("forged")
         async with attacked([text, text, group("crowded")]) as on:
@@ -136,7 +136,7 @@ class TestNotices:
 @pytest.mark.slow
 class TestLongTexts:
     @pytest.mark.parametrize("name", LONG)
-    async def test_the_end_can_be_seen(self, name: str) -> None:
+    async def test_end_of_a_long_input_is_visible(self, name: str) -> None:
         """Spoofing: a very long input is folded, with its end visible, or shown as an excerpt."""
         state = release_bot()
         state.approvals["ap1"] = deploy_request(input={"command": LONG[name]})

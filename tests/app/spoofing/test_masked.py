@@ -171,7 +171,9 @@ async def place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 
 
 class TestNothingHidden:
-    async def test_in_any_shape(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_text_that_runs_is_shown_before_the_approval(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """In every shape, the text that runs is on screen before the key that approves the call."""
         assert len(SHAPES) >= 24
         wanted = squeezed(EVIL)
