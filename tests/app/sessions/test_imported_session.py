@@ -87,7 +87,7 @@ def untouched(here: Path, catcher: OpenAIServer) -> bool:
 class TestResume:
     @pytest.mark.variants
     @pytest.mark.parametrize("at", [(), ("--at", "4")])
-    def test_takes_nothing_from_the_record(self, here: Path, at: tuple[str, ...]) -> None:
+    def test_record_settings_are_not_used(self, here: Path, at: tuple[str, ...]) -> None:
         """The error shows the record's settings and the remedy; no module is imported, no key sent."""
         with OpenAIServer([says("caught")]) as catcher:
             said = claims(here, catcher)
@@ -104,7 +104,7 @@ class TestResume:
         assert "--agent FILE --rules FILES" in done.stderr
 
     @pytest.mark.slow
-    def test_no_agent_of_a_module(self, here: Path) -> None:
+    def test_recorded_agent_module_is_not_imported(self, here: Path) -> None:
         """A module that the record names for the agent is not imported either."""
         with OpenAIServer([]) as catcher:
             taken_in(here, {"agent": "evil:agent", "import_from": [str(here)]})
@@ -113,7 +113,7 @@ class TestResume:
         assert "  agent: evil:agent\n" in done.stderr
 
     @pytest.mark.slow
-    def test_goes_on_with_what_is_named(self, here: Path) -> None:
+    def test_continues_with_the_command_lines_settings(self, here: Path) -> None:
         """The conversation continues with the command line's model and rules, in enforce mode."""
         calls = [begins_call(0, "c9", "bash", '{"command": "touch ran"}'), *ends("tool_calls")]
         with OpenAIServer([]) as catcher, OpenAIServer([calls, says("I may not.")]) as server:
@@ -148,7 +148,7 @@ class TestResume:
         assert resumed.source["model"] == "openai/mine"
 
     @pytest.mark.slow
-    def test_options_alone(self, here: Path) -> None:
+    def test_record_does_not_fill_missing_options(self, here: Path) -> None:
         """Options set model, address and rules; the record does not supply the remaining settings."""
         with OpenAIServer([]) as catcher, OpenAIServer([says("Fine.")]) as server:
             taken_in(here, claims(here, catcher))
@@ -171,7 +171,7 @@ class TestResume:
         assert (branch.mode, branch.imported) == ("enforce", False)
 
     @pytest.mark.slow
-    def test_again_once_it_went_on(self, here: Path) -> None:
+    def test_record_settings_stay_unused_after_a_resume(self, here: Path) -> None:
         """The settings of an imported record remain unused after the session has been continued once."""
         with OpenAIServer([says("caught")]) as catcher, OpenAIServer([says("Fine.")]) as server:
             taken_in(here, claims(here, catcher))
@@ -180,7 +180,7 @@ class TestResume:
             assert interlock(here, "resume", SESSION, "Go", "--headless").returncode == 2
             assert untouched(here, catcher)
 
-    def test_only_of_imported_ones(self, here: Path) -> None:
+    def test_option_is_refused_for_own_sessions(self, here: Path) -> None:
         """For a session that this journal recorded, an option without effect is refused."""
         recorded_at(here / "run.db", NOW, "own-1", opening(block("bash"), source={"model": "openai/m"}))
         done = interlock(here, "resume", "own-1", "Go", "--headless", "--model", "openai/x")
@@ -191,7 +191,7 @@ class TestResume:
 class TestOtherWays:
     @pytest.mark.variants
     @pytest.mark.parametrize("line", [("flow", "resume"), ("resume",)])
-    def test_a_run_of_a_flow(self, here: Path, line: tuple[str, ...]) -> None:
+    def test_imported_flow_cannot_be_resumed(self, here: Path, line: tuple[str, ...]) -> None:
         """An imported flow cannot be resumed, and its class is not imported."""
         source = {"flow": "evil:Evil", "workdir": "/", "import_from": [str(here)]}
         taken_in(here, source, kind="flow")
@@ -202,7 +202,7 @@ class TestOtherWays:
         assert not (here / "imported").exists()
 
     @pytest.mark.slow
-    def test_an_agent_that_speaks_acp(self, here: Path) -> None:
+    def test_imported_acp_session_cannot_be_resumed(self, here: Path) -> None:
         """An imported session of an ACP agent cannot be resumed, and the error does not suggest it."""
         taken_in(here, {"acp": "another-session"}, kind="outside")
         done = interlock(here, "resume", SESSION, "--headless")
@@ -216,7 +216,7 @@ class TestOtherWays:
         assert not (here / "started").exists()
 
     @pytest.mark.slow
-    async def test_a_server(self, here: Path) -> None:
+    async def test_server_refuses_to_resume(self, here: Path) -> None:
         """A server refuses to resume the session; its error shows the record's settings."""
         with OpenAIServer([]) as catcher:
             taken_in(here, claims(here, catcher))
@@ -231,7 +231,7 @@ class TestOtherWays:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("where", ["history", "replay"])
-    async def test_the_console(self, here: Path, where: str) -> None:
+    async def test_console_shows_the_record_settings_and_a_command(self, here: Path, where: str) -> None:
         """The dialog shows the record's settings and a command to complete; no session starts."""
         with OpenAIServer([]) as catcher:
             taken_in(here, claims(here, catcher))
