@@ -156,7 +156,7 @@ class TestEveryKind:
                 await console.send(world.session, "hello")
 
     @pytest.mark.slow
-    async def test_acp_call_cannot_be_edited(self, tmp_path: Path) -> None:
+    async def test_edit_is_offered_only_where_supported(self, tmp_path: Path) -> None:
         """The dialog for an ACP agent's call offers no edit: the agent cannot run edited input."""
         async with (
             served(tmp_path) as server,
