@@ -345,7 +345,7 @@ def survives(
 class TestNothingAcknowledgedIsLost:
     @pytest.mark.variants
     @pytest.mark.parametrize("way", [killed, paused, restarted, cut_off, blinked])
-    def test_whatever_ends(
+    def test_events_survive_any_fault(
         self,
         cluster: Cluster,
         way: Callable[[Cluster, Random], None],
@@ -356,7 +356,7 @@ class TestNothingAcknowledgedIsLost:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("way", [vanished, flickered])
-    def test_in_a_cut_network(
+    def test_events_survive_a_cut_network(
         self,
         cabled: Cluster,
         way: Callable[[Cluster, Random], None],
