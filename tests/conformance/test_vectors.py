@@ -51,7 +51,7 @@ class TestManager:
 
     @pytest.mark.slow
     @pytest.mark.usefixtures("unfolded")
-    def test_enough_is_compared(self) -> None:
+    def test_most_events_are_compared(self) -> None:
         """Most recorded events agree, without any statement but that of folded names to excuse them.
 
         A case with a name that folds to another (` delete`, `TAG`) leaves the record at its first call of
@@ -84,7 +84,7 @@ class TestWrappedTools:
         compare(case, wrap_steps(case))
 
     @pytest.mark.slow
-    def test_enough_is_compared(self) -> None:
+    def test_most_steps_are_compared(self) -> None:
         """Most recorded steps agree as they are."""
         agreed = total = 0
         for case in load("wrap"):
@@ -145,7 +145,7 @@ class TestQuirks:
         assert [quirk for quirk, statement in QUIRKS.items() if statement == "G-5"] == ["js_key_order"]
 
     @pytest.mark.slow
-    def test_cases_marked_here_differ(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_noted_quirks_differ(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A quirk that is noted here, and not in the recordings, is one: without it the case differs."""
         run = {"rules": manager_steps, "single": single_steps}
         for name, steps in run.items():
@@ -157,7 +157,7 @@ class TestQuirks:
                         with pytest.raises(AssertionError, match=case["id"]):
                             compare(case, steps(case))
 
-    def test_limits_of_their_own_tool_are_refused(self) -> None:
+    def test_limit_per_its_own_tool_is_refused(self) -> None:
         """G-55: of all recorded rules only `limit A to N per A` does not compile here."""
         refused = [case["id"] for case in load("rules") if limits_itself(case["rules"])]
         assert refused == ["rules-00512", "rules-00894"]
