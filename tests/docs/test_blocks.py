@@ -86,7 +86,7 @@ def write_files(page: Path, directory: Path) -> None:
 
 class TestBlocks:
     @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-    def test_each_is_of_a_known_language(self, page: Path) -> None:
+    def test_each_has_a_known_language(self, page: Path) -> None:
         """Every block has a known language, because other blocks would not be checked."""
         found = blocks_of(page)
         assert {block.language for block in found} <= LANGUAGES
@@ -95,7 +95,7 @@ class TestBlocks:
 
 class TestShell:
     @pytest.mark.parametrize("block", named(blocks("bash")))
-    def test_it_is_bash(self, block: Block) -> None:
+    def test_bash_can_parse_it(self, block: Block) -> None:
         """Bash can parse each block, whether or not it is run here."""
         done = subprocess.run(
             ["bash", "-n"], input=block.text, capture_output=True, text=True, check=False
@@ -117,7 +117,7 @@ class TestShell:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("page", pages_with("bash"))
-    def test_it_runs(self, page: Path, tmp_path: Path) -> None:
+    def test_blocks_of_a_page_run(self, page: Path, tmp_path: Path) -> None:
         """The blocks of a page run one after the other, with the page's files."""
         write_files(page, tmp_path)
         put_interlock(tmp_path / "bin")
@@ -166,7 +166,9 @@ def environment(home: Path) -> dict[str, str]:
 class TestPython:
     @pytest.mark.variants
     @pytest.mark.parametrize("page", pages_with("python"))
-    async def test_it_runs(self, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_blocks_of_a_page_run(
+        self, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The blocks of a page run one after the other, with the names that the page describes."""
         monkeypatch.chdir(tmp_path)
         write_files(page, tmp_path)
@@ -176,7 +178,7 @@ class TestPython:
                     await run(block, names)
 
     @pytest.mark.slow
-    def test_the_readme_s_is_a_program(self, tmp_path: Path) -> None:
+    def test_readme_program_runs(self, tmp_path: Path) -> None:
         """The README's program runs unchanged as a file, with an answer from the terminal."""
         page = ROOT / "README.md"
         write_files(page, tmp_path)
@@ -196,7 +198,7 @@ class TestPython:
             assert end in done.stdout
 
     @pytest.mark.parametrize("block", named(b for b in blocks("python") if b.title or b.reason))
-    def test_what_is_not_run_has_its_names(self, block: Block) -> None:
+    def test_unexecuted_block_compiles_and_imports(self, block: Block) -> None:
         """A block that is not run compiles, and its imports from Interlock exist."""
         compile(block.text, block.where, "exec")
         for node in ast.walk(ast.parse(block.text)):
@@ -206,7 +208,7 @@ class TestPython:
                 assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
 
     @pytest.mark.parametrize("block", named(blocks("python")))
-    def test_it_uses_no_name_from_nowhere(self, block: Block) -> None:
+    def test_every_name_is_defined(self, block: Block) -> None:
         """Each name is a builtin, is defined on the page, or is described there as given."""
         known = set(dir(builtins)) | PROVIDED.get(str(block.page.relative_to(ROOT)), set())
         for other in blocks_of(block.page):
@@ -351,7 +353,7 @@ class TestFiles:
         assert load_agent_file(path).task
 
     @pytest.mark.parametrize("block", named(blocks("json")))
-    def test_json_is_json(self, block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_json_is_valid(self, block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
         """The block is valid JSON: lines, a plan, or a client's configuration with a valid command."""
         if (block.title or "").endswith(".jsonl"):
             assert [json.loads(line) for line in block.text.splitlines()]
