@@ -106,7 +106,7 @@ class TestWheel:
                 if (path.suffix in kinds or path.name == "py.typed") and "__pycache__" not in path.parts:
                     assert f"interlock/{path.relative_to(ROOT).as_posix()}" in inside
 
-    def test_puts_nothing_generic_into_site_packages(self, wheel: Path) -> None:
+    def test_has_only_one_top_level_package(self, wheel: Path) -> None:
         """The wheel has only one top-level package."""
         tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
         assert {t for t in tops if not t.endswith(".dist-info")} == {"interlock"}
@@ -257,7 +257,9 @@ WRONG = USER.replace('gated_deploy(env="prod")', "gated_deploy(env=1)")
 @pytest.mark.slow
 class TestTypes:
     @pytest.mark.parametrize("checker", ["mypy", pytest.param("pyright", marks=pytest.mark.thorough)])
-    def test_are_a_user_s(self, light: Environment, tmp_path: Path, checker: str) -> None:
+    def test_are_known_to_users_type_checkers(
+        self, light: Environment, tmp_path: Path, checker: str
+    ) -> None:
         """Strict type checkers know each gated function's parameters and result."""
         pytest.importorskip(checker)
         readme_program(tmp_path)
@@ -307,7 +309,7 @@ for heavy in ("litellm", "textual", "sqlalchemy", "openai", "aiohttp"):
 
 @pytest.mark.slow
 class TestDistributions:
-    def test_share_no_file_and_have_all(self, wheels: tuple[Path, Path]) -> None:
+    def test_share_no_file_and_cover_the_checkout(self, wheels: tuple[Path, Path]) -> None:
         """The distributions share no file, and together they have all files of the checkout."""
         files = [
             {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
@@ -357,7 +359,7 @@ class TestDistributions:
 
     @pytest.mark.variants
     @pytest.mark.parametrize("command", ["check a.rules", "console", "serve", "run x", "protocol"])
-    def test_light_one_says_what_to_install(
+    def test_light_one_names_what_to_install(
         self, light: Environment, tmp_path: Path, command: str
     ) -> None:
         """A command of the full distribution fails with one line that names what to install."""
@@ -426,7 +428,9 @@ print(said(tool))
 class TestBesideAFramework:
     """In a separate environment, installed from the package index."""
 
-    def test_openai_agents(self, wheels: tuple[Path, Path], tmp_path: Path) -> None:
+    def test_light_wheel_works_with_openai_agents(
+        self, wheels: tuple[Path, Path], tmp_path: Path
+    ) -> None:
         """The light wheel and the framework install together, and the gate judges its tools."""
         beside = Environment(tmp_path)
         made = subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=False)
@@ -465,7 +469,7 @@ class TestParts:
         # google-re2 is imported by another name, re2.
         assert imported | {"google-re2"} == set(settings["dependencies"])
 
-    def test_a_root_that_is_none(self) -> None:
+    def test_missing_root_module_is_an_error(self) -> None:
         """A missing root module is an error, so that no wheel lacks it silently."""
         with pytest.raises(LookupError, match=r"names no module: interlock\.engine\.gone"):
             Tree.read(ROOT).needed(["interlock.engine.gone"])
