@@ -314,7 +314,7 @@ LOOKUP = Call("c2", "lookup", {"text": "a"})
 
 
 class TestPauses:
-    async def stopped(self, agent: Agent, gates: Gates, **how: Any) -> MemoryStream:
+    async def run_until_stopped(self, agent: Agent, gates: Gates, **how: Any) -> MemoryStream:
         """Run a turn until it stops, and return its stream."""
         stream = MemoryStream()
         gate_agent(agent, gates, thread="t1", pause_after=0.0)
@@ -322,7 +322,7 @@ class TestPauses:
         assert run.paused is not None
         return await restored(run.paused)
 
-    async def go_on(self, agent: Agent, gates: Gates, stream: MemoryStream) -> dict[str, str]:
+    async def resume_turn(self, agent: Agent, gates: Gates, stream: MemoryStream) -> dict[str, str]:
         """Resume a turn and return its results."""
         gate_agent(agent, gates, thread="t1", pause_after=5.0)
         events = await ask_again(agent, stream)
@@ -336,9 +336,9 @@ class TestPauses:
         tools = Tools()
         async with place("at a server", tmp_path) as where:
             agent = agent_of(tools.functions(), [DEPLOY, LOOKUP])
-            stream = await self.stopped(agent, where.gates())
+            stream = await self.run_until_stopped(agent, where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(True, input=EDITED)
-            found = await self.go_on(agent_of(tools.functions()), where.gates(), stream)
+            found = await self.resume_turn(agent_of(tools.functions()), where.gates(), stream)
         assert tools.ran == [("lookup", {"text": "a"}), ("deploy", EDITED)]
         assert NOTICE in found["c1"]
         events = list(await stream.history.get_events())
@@ -352,12 +352,12 @@ class TestPauses:
         """A turn resumes when all of its calls are decided, and a denied call does not run."""
         tools, calls = Tools(), [DEPLOY, Call("c2", "push", {"branch": "main"})]
         async with place("at a server", tmp_path) as where:
-            stream = await self.stopped(agent_of(tools.functions(), calls), where.gates())
+            stream = await self.run_until_stopped(agent_of(tools.functions(), calls), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(False, reason="not today")
             other = gate_agent(agent_of([]), where.gates(), thread="t1", pause_after=0.0)
             assert await ask_again(other, stream) is None
             where.operator.answers["push"] = ApprovalAnswer(True)
-            found = await self.go_on(agent_of(tools.functions()), where.gates(), stream)
+            found = await self.resume_turn(agent_of(tools.functions()), where.gates(), stream)
         assert tools.names() == ["push"]
         assert "not today" in found["c1"]
         assert sorted(where.operator.asked) == ["deploy", "push"]
@@ -368,7 +368,7 @@ class TestPauses:
         """A turn that stops again resumes with the new waiting call only, even under the same id."""
         tools, push = Tools(), [Call(later, "push", {"branch": "main"})]
         async with place("at a server", tmp_path) as where:
-            stream = await self.stopped(agent_of(tools.functions(), [DEPLOY]), where.gates())
+            stream = await self.run_until_stopped(agent_of(tools.functions(), [DEPLOY]), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(True)
             await until_decided(where, "c1")
             again = agent_of(tools.functions(), push)
@@ -378,7 +378,7 @@ class TestPauses:
             run = await run_of(stream, await again.resume(*events, stream=stream))
             assert tools.names() == ["deploy"]
             where.operator.answers["push"] = ApprovalAnswer(True)
-            found = await self.go_on(
+            found = await self.resume_turn(
                 agent_of(tools.functions()), where.gates(), await restored(run.paused)
             )
         assert tools.names() == ["deploy", "push"]
@@ -395,9 +395,9 @@ class TestPauses:
 
         async with place("at a server", tmp_path) as where:
             calls = [Call("c1", "deploy", {"env": "test"})]
-            stream = await self.stopped(agent(calls), where.gates())
+            stream = await self.run_until_stopped(agent(calls), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(True)
-            await self.go_on(agent(), where.gates(), stream)
+            await self.resume_turn(agent(), where.gates(), stream)
         assert tools.ran == [("deploy", {"env": "prod"})]
         assert where.operator.asked == ["deploy"]
 
@@ -406,14 +406,14 @@ class TestPauses:
         """An approval does not cover a call that was changed in the saved history."""
         tools = Tools()
         async with place("at a server", tmp_path) as where:
-            stream = await self.stopped(agent_of(tools.functions(), [DEPLOY]), where.gates())
+            stream = await self.run_until_stopped(agent_of(tools.functions(), [DEPLOY]), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(True)
             await until_decided(where, "c1")
             where.operator.answers["deploy"] = ApprovalAnswer(False, reason="another one")
             for each in await stream.history.get_events():
                 if isinstance(each, ModelResponse) and not each.response_force:
                     each.tool_calls.calls[0].arguments = json.dumps({"env": "moon"})
-            await self.go_on(agent_of(tools.functions()), where.gates(), stream)
+            await self.resume_turn(agent_of(tools.functions()), where.gates(), stream)
         assert tools.ran == []
 
     async def test_agent_as_a_tool_does_not_pause(self, tmp_path: Path) -> None:

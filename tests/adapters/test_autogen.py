@@ -239,7 +239,7 @@ class TestTeams:
         await outputs_of(gate_agent(above, approving("block below")))
         assert tools.ran == []
 
-    async def handed_over(self, gate: Any, *calls: Call) -> dict[str, str]:
+    async def run_handoff(self, gate: Any, *calls: Call) -> dict[str, str]:
         """Run a team whose first agent hands over to the second, and return the results of its calls."""
         tools = Tools()
         first = agent_of(tools, calls, name="first", handoffs=["second"])
@@ -254,14 +254,14 @@ class TestTeams:
         asked: list[str] = []
         registry = compile_rules("require human-approval before transfer_to_second").registry
         gate = create_gate(registry, confirm=lambda r: asked.append(r.tool) or ApprovalAnswer(True))
-        found = await self.handed_over(gate, Call("h1", "transfer_to_second"))
+        found = await self.run_handoff(gate, Call("h1", "transfer_to_second"))
         assert asked == ["transfer_to_second"]
         assert "found a" in found["s1"]
 
     async def test_blocked_handoff_does_not_run(self) -> None:
         """After a blocked handoff the second agent does not run, and the first one reads the reason."""
         ruled = approving("block transfer_to_second")
-        found = await self.handed_over(ruled, Call("h1", "transfer_to_second"))
+        found = await self.run_handoff(ruled, Call("h1", "transfer_to_second"))
         assert list(found) == ["h1"]
         assert "Tool 'transfer_to_second' blocked" in found["h1"]
 
@@ -269,7 +269,7 @@ class TestTeams:
         """Of two equal handoffs one is made, and other calls beside them run."""
         ruled = approving("limit transfer_to_second to 1 per session")
         calls = [Call(name, "transfer_to_second") for name in ("h1", "h2")]
-        found = await self.handed_over(ruled, *calls, Call("c1", "lookup", {"text": "b"}))
+        found = await self.run_handoff(ruled, *calls, Call("c1", "lookup", {"text": "b"}))
         assert "found b" in found["c1"]
         assert "found a" in found["s1"]
         assert sorted("blocked" in found[name] for name in ("h1", "h2")) == [False, True]

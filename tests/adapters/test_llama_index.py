@@ -360,14 +360,14 @@ DEPLOY = [Call("c1", "deploy", {"env": "prod"})]
 
 
 class TestPauses:
-    async def paused(self, agent: Any, gates: Gates, **how: Any) -> str:
+    async def run_until_paused(self, agent: Any, gates: Gates, **how: Any) -> str:
         """Return a run that waits for an operator, as text."""
         gated = gate_agent(agent, gates, thread="t1", pause_after=0.0)
         saved = await pause(gated.run(user_msg="go", **how))
         assert saved is not None
         return json.dumps(saved)
 
-    async def go_on(self, agent: Any, gates: Gates, saved: str, memory: Any = None) -> Any:
+    async def resume_run(self, agent: Any, gates: Gates, saved: str, memory: Any = None) -> Any:
         """Resume a run from its text alone, and return its result."""
         gated = gate_agent(agent, gates, thread="t1", pause_after=5.0)
         handler = gated.run(ctx=Context.from_dict(gated, json.loads(saved)))
@@ -382,9 +382,9 @@ class TestPauses:
         agent = agent_of(Tools())
         agent.llm.response_generator = lambda messages, **_: read.append(messages) or ChatMessage("done")
         async with place("at a server", tmp_path) as where:
-            saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
+            saved = await self.run_until_paused(agent_of(Tools(), DEPLOY), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(True)
-            await self.go_on(agent, where.gates(), saved)
+            await self.resume_run(agent, where.gates(), saved)
         assert str(read[-1][0].content) == "go"
         assert "deployed to prod" in str(read[-1][-1].content)
 
@@ -392,12 +392,12 @@ class TestPauses:
         """A custom memory has to be set again; without it the call does not run."""
         tools, memory = Tools(), Memory.from_defaults()
         async with place("at a server", tmp_path) as where:
-            saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates(), memory=memory)
+            saved = await self.run_until_paused(agent_of(Tools(), DEPLOY), where.gates(), memory=memory)
             where.operator.answers["deploy"] = ApprovalAnswer(True)
             with pytest.raises(Exception, match=r'await handler.ctx.store.set\("memory", memory\)'):
-                await self.go_on(agent_of(tools), where.gates(), saved)
+                await self.resume_run(agent_of(tools), where.gates(), saved)
             assert tools.ran == []
-            await self.go_on(agent_of(tools), where.gates(), saved, memory)
+            await self.resume_run(agent_of(tools), where.gates(), saved, memory)
         assert tools.names() == ["deploy"]
 
     @pytest.mark.parametrize("later", ["c1", "c2"])
@@ -405,13 +405,13 @@ class TestPauses:
         """A run that pauses again resumes with the new waiting call only, even under the same id."""
         tools, push = Tools(), [Call(later, "push", {"branch": "main"})]
         async with place("at a server", tmp_path) as where:
-            saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
+            saved = await self.run_until_paused(agent_of(Tools(), DEPLOY), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(True)
             gated = gate_agent(agent_of(tools, push), where.gates(), thread="t1", pause_after=1.0)
             again = await pause(gated.run(ctx=Context.from_dict(gated, json.loads(saved))))
             assert tools.names() == ["deploy"]
             where.operator.answers["push"] = ApprovalAnswer(True)
-            await self.go_on(agent_of(tools), where.gates(), json.dumps(again))
+            await self.resume_run(agent_of(tools), where.gates(), json.dumps(again))
         assert tools.names() == ["deploy", "push"]
         assert sorted(where.operator.asked) == ["deploy", "push"]
 
@@ -419,9 +419,9 @@ class TestPauses:
         """The call runs as edited during the pause, and the model reads about the edit."""
         tools = Tools()
         async with place("at a server", tmp_path) as where:
-            saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
+            saved = await self.run_until_paused(agent_of(Tools(), DEPLOY), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(True, input=EDITED)
-            result = await self.go_on(agent_of(tools), where.gates(), saved)
+            result = await self.resume_run(agent_of(tools), where.gates(), saved)
         assert tools.ran == [("deploy", EDITED)]
         assert NOTICE in result.tool_calls[0].tool_output.content
 
@@ -429,9 +429,9 @@ class TestPauses:
         """A call that is denied during the pause does not run."""
         tools = Tools()
         async with place("at a server", tmp_path) as where:
-            saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
+            saved = await self.run_until_paused(agent_of(Tools(), DEPLOY), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(False, reason="not today")
-            result = await self.go_on(agent_of(tools), where.gates(), saved)
+            result = await self.resume_run(agent_of(tools), where.gates(), saved)
         assert tools.ran == []
         assert "not today" in result.tool_calls[0].tool_output.content
 
@@ -439,13 +439,13 @@ class TestPauses:
         """An approval does not cover a call that was changed in the saved text."""
         tools = Tools()
         async with place("at a server", tmp_path) as where:
-            saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
+            saved = await self.run_until_paused(agent_of(Tools(), DEPLOY), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(True)
             await until_decided(where, "c1")
             where.operator.answers["deploy"] = ApprovalAnswer(False, reason="another one")
             changed = saved.replace('\\"prod\\"', '\\"moon\\"')
             assert changed != saved
-            await self.go_on(agent_of(tools), where.gates(), changed)
+            await self.resume_run(agent_of(tools), where.gates(), changed)
         assert tools.ran == []
 
     async def test_workflow_resumes_at_the_waiting_agent(self, tmp_path: Path) -> None:
@@ -457,9 +457,9 @@ class TestPauses:
 
         tools = Tools()
         async with place("at a server", tmp_path) as where:
-            saved = await self.paused(workflow(Tools(), DEPLOY), where.gates())
+            saved = await self.run_until_paused(workflow(Tools(), DEPLOY), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(True)
-            await self.go_on(workflow(tools), where.gates(), saved)
+            await self.resume_run(workflow(tools), where.gates(), saved)
         assert tools.names() == ["deploy"]
 
     async def test_run_that_does_not_wait_ends(self) -> None:

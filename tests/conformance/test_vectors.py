@@ -17,7 +17,7 @@ from .cases import QUIRKS, UNMARKED, Json, classifier, compare, difference, excu
 from .scenarios import manager_steps, single_steps, wrap_steps
 
 
-def each(*names: str) -> pytest.MarkDecorator:
+def each_case(*names: str) -> pytest.MarkDecorator:
     """One test a recorded case."""
     cases = [case for name in names for case in load(name)]
     return pytest.mark.parametrize("case", cases, ids=[case["id"] for case in cases])
@@ -30,7 +30,7 @@ def limits_itself(rules: str | list[str] | None) -> bool:
 
 
 @pytest.fixture
-def unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
+def names_not_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names judged as they are, as in the recordings; no case may differ for being folded (G-66) then."""
     monkeypatch.delitem(QUIRKS, "name_folds_to_a_rules_name")
     for module in (classify, names):
@@ -40,7 +40,7 @@ def unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestManager:
     """Scenarios of many nets."""
 
-    @each("rules", "nets", "hand")
+    @each_case("rules", "nets", "hand")
     def test_scenario(self, case: Json) -> None:
         """Every decision, question, callback and state is as recorded."""
         if limits_itself(case.get("rules")):
@@ -50,7 +50,7 @@ class TestManager:
             compare(case, manager_steps(case))
 
     @pytest.mark.slow
-    @pytest.mark.usefixtures("unfolded")
+    @pytest.mark.usefixtures("names_not_folded")
     def test_most_events_are_compared(self) -> None:
         """Most recorded events agree, without any statement but that of folded names to excuse them.
 
@@ -69,7 +69,7 @@ class TestManager:
 class TestOneNet:
     """The low-level functions for one net."""
 
-    @each("single")
+    @each_case("single")
     def test_scenario(self, case: Json) -> None:
         """G-12: without a manager there is no abstain; all else is as recorded."""
         compare(case, single_steps(case))
@@ -78,7 +78,7 @@ class TestOneNet:
 class TestWrappedTools:
     """Tools behind a gate."""
 
-    @each("wrap")
+    @each_case("wrap")
     def test_scenario(self, case: Json) -> None:
         """G-30, G-31: what runs, what it returns or raises, and every callback are as recorded."""
         compare(case, wrap_steps(case))
@@ -96,7 +96,7 @@ class TestWrappedTools:
 class TestRules:
     """The rules language."""
 
-    @each("compile")
+    @each_case("compile")
     def test_compile(self, case: Json) -> None:
         """Nets, reachable states, resolved names and error texts are as recorded."""
         found = self._difference(case)
@@ -124,7 +124,7 @@ class TestRules:
 class TestHistories:
     """Message histories."""
 
-    @each("extract")
+    @each_case("extract")
     def test_extract(self, case: Json) -> None:
         """G-32: entries, and what the classifier is asked, are as recorded."""
         seen: list[list[Any]] = []

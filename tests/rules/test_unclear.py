@@ -13,7 +13,7 @@ MAPS = "map bash.command rm as delete\nmap bash.command ls as list\nmap exec.scr
 RULES = f"{MAPS}block delete\nrequire human-approval before deploy\n"
 
 
-def implied(rules: RuleSet) -> list[str]:
+def implied_rules(rules: RuleSet) -> list[str]:
     """Return the texts of the implied rules."""
     sources = [net.rule.source for net in rules.nets if net.rule is not None]
     return [source.text for source in sources if source is not None and source.implied]
@@ -27,7 +27,7 @@ class TestImplied:
     def test_by_maps_to_restricted_names(self) -> None:
         """Maps of shell fields to a restricted name imply a rule on unclear calls."""
         rules = compile_rules(RULES)
-        assert implied(rules) == [
+        assert implied_rules(rules) == [
             "require human-approval before unclear (implied by the maps of bash.command and 1 more field)"
         ]
         assert rules.nets[-1].name == rules.verification[-1].name == "approve-before-unclear"
@@ -40,7 +40,7 @@ class TestImplied:
         """The implied rule requires as many approvals as the strictest rule on a mapped name."""
         deploy = f'map bash.command deploy as deploy\nrequire {rule} when input.env = "prod"\n'
         rules = compile_rules(f"{deploy}{RULES}")
-        [text] = implied(rules)
+        [text] = implied_rules(rules)
         assert text.startswith("require 2 human-approvals before unclear (implied by the maps of")
         assert isinstance(rules.nets[-1].rule, ApprovalRule)
         assert rules.nets[-1].rule.people == 2
@@ -59,7 +59,7 @@ class TestImplied:
             "require human-approval before publish within 15m no grants\n"
             "require 5 human-approvals before other within 1m"
         )
-        [text] = implied(rules)
+        [text] = implied_rules(rules)
         assert text == (
             "require 3 human-approvals before unclear within 15m risk high no grants "
             "(implied by the maps of bash.command)"
@@ -87,7 +87,7 @@ class TestImplied:
     )
     def test_no_rule_from_other_maps(self, text: str) -> None:
         """A map to an unrestricted name, or of a field without shell commands, implies no rule."""
-        assert implied(compile_rules(text)) == []
+        assert implied_rules(compile_rules(text)) == []
 
     @pytest.mark.parametrize(
         "rule",
@@ -101,13 +101,13 @@ class TestImplied:
     def test_unless_a_rule_names_unclear(self, rule: str) -> None:
         """A rule on unclear replaces the implied one, for all tools."""
         rules = compile_rules(f"{RULES}{rule}")
-        assert implied(rules) == []
+        assert implied_rules(rules) == []
         assert names(rules, "bash", command="eval $x") == ("unclear", "bash")
 
     def test_declared_field_counts(self) -> None:
         """A field declared by `map shell` counts, and so does `command` as the last name of a path."""
-        assert implied(compile_rules("map shell a.b rm as x\nblock x")) != []
-        assert implied(compile_rules("map a.run.command rm as x\nblock x")) != []
+        assert implied_rules(compile_rules("map shell a.b rm as x\nblock x")) != []
+        assert implied_rules(compile_rules("map a.run.command rm as x\nblock x")) != []
 
     def test_blocked_tool_causes_no_finding(self) -> None:
         """An implied rule on unclear calls that are blocked anyway causes no finding."""
@@ -196,13 +196,13 @@ class TestAllowed:
     def test_takes_the_implied_rule_away(self) -> None:
         """`allow unclear TOOL` removes the implied rule for that tool only."""
         rules = compile_rules(f"{RULES}allow unclear bash")
-        assert implied(rules) == [
+        assert implied_rules(rules) == [
             "require human-approval before unclear (implied by the map of exec.script)"
         ]
         assert names(rules, "bash", command="eval $x") == ("bash",)
         assert names(rules, "exec", script="eval $x") == ("unclear", "exec")
         assert rules.inspect(ToolCall("c", "bash", {"command": "eval $x"})).uninspectable is not None
-        assert implied(compile_rules(f"{RULES}allow unclear bash\nallow unclear exec")) == []
+        assert implied_rules(compile_rules(f"{RULES}allow unclear bash\nallow unclear exec")) == []
 
     @pytest.mark.parametrize(
         ("text", "message"),

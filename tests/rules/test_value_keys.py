@@ -459,7 +459,7 @@ class TestProof:
         for name in "abc":
             way, reached = together.way(name), await reachable(rules, name)
             if isinstance(way, Way):
-                assert await runs(rules, [(call.names[0], 1) for call in way.calls])
+                assert await all_calls_run(rules, [(call.names[0], 1) for call in way.calls])
                 assert reached is not None
                 assert not way.shortest or len(way.calls) == reached
             elif isinstance(way, Never) and way.nets:
@@ -471,12 +471,12 @@ async def reachable(rules: RuleSet, name: str) -> int | None:
     each = list(product("abc", (1, 2)))
     for length in range(1, 4):
         for sequence in product(each, repeat=length):
-            if sequence[-1][0] == name and await runs(rules, sequence):
+            if sequence[-1][0] == name and await all_calls_run(rules, sequence):
                 return length
     return None
 
 
-async def runs(rules: RuleSet, sequence: Sequence[tuple[str, int]]) -> bool:
+async def all_calls_run(rules: RuleSet, sequence: Sequence[tuple[str, int]]) -> bool:
     """Return true if all calls run, each successful before the next."""
     gate = create_gate_manager(registry=rules.registry)
     for number, (tool, value) in enumerate(sequence):

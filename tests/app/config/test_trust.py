@@ -136,13 +136,13 @@ def every_option(
             yield words, action
 
 
-def name_of(action: argparse.Action) -> str:
+def option_name(action: argparse.Action) -> str:
     """Return the option's name in a file."""
     on_line = next(each for each in action.option_strings if each.startswith("--"))
     return on_line.removeprefix("--").replace("-", "_")
 
 
-def fitting(action: argparse.Action) -> list[str]:
+def valid_values(action: argparse.Action) -> list[str]:
     """Return values that the option accepts on the command line."""
     if action.nargs == 0:
         return ["true", "false"]
@@ -151,10 +151,10 @@ def fitting(action: argparse.Action) -> list[str]:
     return ["1h" if action.dest == "max_time" else "1"]
 
 
-OPTIONS = {(words, name_of(action)): action for words, action in every_option()}
+OPTIONS = {(words, option_name(action)): action for words, action in every_option()}
 
 
-def said(tmp_path: Path, words: str, table: str, name: str, value: str) -> object:
+def option_from_directory(tmp_path: Path, words: str, table: str, name: str, value: str) -> object:
     """Return a command's option if its working directory sets it to `value`."""
     text = value if value in ("true", "false") else json.dumps(value)
     (tmp_path / "interlock.toml").write_text(f"{table}{name} = {text}")
@@ -185,13 +185,13 @@ class TestWalk:
         action = OPTIONS[words, name]
         commands, may, may_not = CHOICES.get(name, ((), (), ()))
         if words not in commands:
-            may, may_not = (), tuple(fitting(action))
+            may, may_not = (), tuple(valid_values(action))
         for table in ("", f"[{words.partition(' ')[0]}]\n"):
             for value in may:
-                assert said(tmp_path, words, table, name, value) is not None
+                assert option_from_directory(tmp_path, words, table, name, value) is not None
             for value in may_not:
                 with pytest.raises(SettingsError, match=SAID.format(name)) as caught:
-                    said(tmp_path, words, table, name, value)
+                    option_from_directory(tmp_path, words, table, name, value)
                 assert f"give it on the command line: --{name.replace('_', '-')}" in str(caught.value)
 
     @pytest.mark.parametrize(
@@ -226,7 +226,7 @@ class TestWalk:
 
     def test_no_option_has_a_tables_name(self) -> None:
         """No option has a table's name, because the table would be read as the option's value."""
-        assert {name_of(action) for _, action in every_option()}.isdisjoint(TABLES)
+        assert {option_name(action) for _, action in every_option()}.isdisjoint(TABLES)
 
     def test_every_table_is_listed(self) -> None:
         """Every table is listed; `keys` and `operators` have their own tests."""

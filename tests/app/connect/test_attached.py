@@ -16,7 +16,7 @@ from interlock.app.terminal.key_rights import READ_ONLY
 from .seats import attached, seated, served
 
 
-async def ships(agent_client, *, call: str = "d1", test: bool = True):  # type: ignore[no-untyped-def]
+async def start_deploy(agent_client, *, call: str = "d1", test: bool = True):  # type: ignore[no-untyped-def]
     """A remote agent that has called test, and its waiting deploy call."""
     session = await agent_client.open("robin")
     await session.report_message("user", "Ship it.")
@@ -31,7 +31,7 @@ class TestDeciding:
     async def test_key_approves_a_remote_request(self, tmp_path: Path) -> None:
         """A remote agent's request appears; a key approves it, and the agent continues."""
         async with served(tmp_path) as server, server.agent_client() as agent, attached(server) as ada:
-            _, deploy = await ships(agent)
+            _, deploy = await start_deploy(agent)
             await ada.dialog()
             await ada.shows("deploy", "prod", "robin")
             await ada.press("a")
@@ -53,7 +53,7 @@ class TestDeciding:
     async def test_request_is_opened_again_from_the_list(self, tmp_path: Path) -> None:
         """A request closed with escape is opened again from the waiting list, and denied."""
         async with served(tmp_path) as server, server.agent_client() as agent, attached(server) as ada:
-            _, deploy = await ships(agent)
+            _, deploy = await start_deploy(agent)
             await ada.dialog()
             await ada.press("escape")
             await ada.at(LiveScreen)
@@ -91,7 +91,7 @@ class TestLeaving:
         """A remote console closes without a question, and its agent continues to wait."""
         async with served(tmp_path) as server, server.agent_client() as agent:
             async with attached(server) as ada:
-                _, deploy = await ships(agent)
+                _, deploy = await start_deploy(agent)
                 await ada.dialog()
                 await ada.press("escape")
                 await ada.at(LiveScreen)
@@ -112,7 +112,7 @@ class TestReadOnly:
             server.agent_client() as agent,
             attached(server, only_reading=True) as ada,
         ):
-            _, deploy = await ships(agent)
+            _, deploy = await start_deploy(agent)
             await ada.dialog()
             await ada.shows("prod")
             await ada.press("a")
@@ -128,7 +128,7 @@ class TestRights:
         async with served(tmp_path) as server, server.agent_client() as agent:
             secret = server.tokens.issue("operator", "cy", rights="decide")
             async with attached(server, secret) as cy:
-                _, deploy = await ships(agent)
+                _, deploy = await start_deploy(agent)
                 dialog = await cy.dialog()
                 offered = {b.binding.id: b.enabled for b in dialog.active_bindings.values()}
                 assert (offered["approval.approve"], offered["approval.grant"]) == (True, False)
@@ -146,7 +146,7 @@ class TestRights:
         async with served(tmp_path) as server, server.agent_client() as agent:
             secret = server.tokens.issue("operator", "cy", rights="look")
             async with attached(server, secret) as cy:
-                _, deploy = await ships(agent)
+                _, deploy = await start_deploy(agent)
                 await cy.dialog()
                 await cy.press("a")
                 await cy.shows("read-only", "'decide'", "rotate")
@@ -167,7 +167,7 @@ class TestMany:
             seated(server.hub, "cy") as cy,
         ):
             seats = (ada, ben, cy)
-            _, deploy = await ships(agent)
+            _, deploy = await start_deploy(agent)
             for seat in seats:
                 await seat.dialog()
             order = (*seats[first:], *seats[:first])
@@ -189,7 +189,7 @@ class TestMany:
             attached(server) as ada,
             attached(server, server.ben) as ben,
         ):
-            _, deploy = await ships(agent)
+            _, deploy = await start_deploy(agent)
             await ada.dialog()
             await ben.dialog()
             await ben.press("a")

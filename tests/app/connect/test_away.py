@@ -88,7 +88,7 @@ class TestAttention:
             await away.client.close()
 
 
-async def yes(seat: Seat) -> None:
+async def confirm(seat: Seat) -> None:
     """Confirm the question after it was shown long enough."""
     await seat.at(Confirm)
     screen = seat.app.screen
@@ -116,7 +116,7 @@ class TestBranching:
                 await ada.shows("One.")
                 await server.hub.wait(source)
                 ada.app.post_message(ContinueChosen(source, 1))
-                await yes(ada)
+                await confirm(ada)
 
                 def branches() -> list[tuple[str | None, int | None]]:
                     live = server.hub._live

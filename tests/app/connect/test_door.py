@@ -24,7 +24,7 @@ SERVERS = (Hub, HubStarter)
 QUERIES = sorted(name for name, each in DECLARED.items() if not each.changes)
 
 
-def words(kind: type, name: str) -> list[tuple[str, object]]:
+def parameters_of(kind: type, name: str) -> list[tuple[str, object]]:
     """Return the names and kinds of a method's parameters.
 
     The credential and the console are left out: a server adds them for its hub.
@@ -35,7 +35,7 @@ def words(kind: type, name: str) -> list[tuple[str, object]]:
     return [(each.name, each.kind) for each in every if each.name not in told]
 
 
-def may_be_left_out(kind: type, name: str) -> set[str]:
+def optional_parameters(kind: type, name: str) -> set[str]:
     signature = inspect.signature(getattr(kind, name))
     return {each.name for each in signature.parameters.values() if each.default is not each.empty}
 
@@ -52,8 +52,8 @@ class TestOperations:
     @pytest.mark.parametrize("name", METHODS)
     def test_implementations_have_the_declared_parameters(self, kind: type, name: str) -> None:
         """Each implementation has the declared parameters, and is a coroutine if declared so."""
-        assert words(kind, name) == words(HubApi, name)
-        assert may_be_left_out(kind, name) >= may_be_left_out(HubApi, name)
+        assert parameters_of(kind, name) == parameters_of(HubApi, name)
+        assert optional_parameters(kind, name) >= optional_parameters(HubApi, name)
         asked, there = getattr(HubApi, name), getattr(kind, name)
         assert inspect.iscoroutinefunction(asked) == inspect.iscoroutinefunction(there)
 
@@ -61,7 +61,7 @@ class TestOperations:
     @pytest.mark.parametrize("name", operations(AgentStarter))
     def test_server_starts_agents_with_the_sent_parameters(self, kind: type, name: str) -> None:
         """A server starts agents with the parameters that a console sends."""
-        assert words(kind, name) == words(AgentStarter, name)
+        assert parameters_of(kind, name) == parameters_of(AgentStarter, name)
 
     @pytest.mark.parametrize("kind", [Hub, ConsoleClient, FakeHub])
     def test_every_implementation_is_complete(self, kind: type) -> None:
@@ -94,7 +94,7 @@ class TestReadOnly:
         """A watched journal file answers the same queries."""
         assert hasattr(WatchedJournal, name)
         if name in METHODS:
-            assert words(WatchedJournal, name) == words(HubApi, name)
+            assert parameters_of(WatchedJournal, name) == parameters_of(HubApi, name)
 
     @pytest.mark.parametrize("name", [*DECLARED, "undeclared"])
     def test_only_queries_are_answered(self, name: str) -> None:

@@ -16,7 +16,7 @@ from interlock.app.screens.triage.screen import TriageScreen
 from interlock.engine.gateway.client.console import LOST, NOT_IN
 
 from .seats import attached, between, served
-from .test_attached import ships
+from .test_attached import start_deploy
 
 NOTHING_DECIDED = "nothing can be decided"
 
@@ -56,7 +56,7 @@ class TestLine:
             server.agent_client() as agent,
             attached(server) as ada,
         ):
-            _, deploy = await ships(agent)
+            _, deploy = await start_deploy(agent)
             await ada.dialog()
             await server.gateway.close()
             await ada.shows(LOST)
@@ -113,7 +113,7 @@ class TestBack:
             agent = first.agent_client()
             console = attached(first)
             ada = await console.__aenter__()
-            _, deploy = await ships(agent)
+            _, deploy = await start_deploy(agent)
             await ada.dialog()
         try:
             await ada.shows(LOST)
@@ -145,7 +145,7 @@ class TestToken:
             server.agent_client() as agent,
             attached(server) as ada,
         ):
-            _, deploy = await ships(agent)
+            _, deploy = await start_deploy(agent)
             await ada.dialog()
             server.tokens.revoke("ada")
             await ada.shows(NOT_IN)
@@ -171,7 +171,7 @@ class TestSlow:
         ):
             await ada.at(LiveScreen)
             network.late = 1.0
-            _, deploy = await ships(agent)
+            _, deploy = await start_deploy(agent)
             loop = asyncio.get_running_loop()
             await ada.dialog()
             begun = loop.time()

@@ -13,7 +13,7 @@ from interlock.app.web.server import ConsoleServer
 from ..web.fronts import offer, secret_of, small_app
 
 
-async def closed(reader: asyncio.StreamReader) -> bool:
+async def is_closed(reader: asyncio.StreamReader) -> bool:
     """Return whether the server has ended a connection."""
     try:
         return await asyncio.wait_for(reader.read(1), 10) == b""
@@ -40,8 +40,8 @@ class TestStrangers:
         port = int(front.url.rpartition(":")[2])
         try:
             came = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
-            assert await closed(came[0][0])
-            assert await closed(came[1][0])
+            assert await is_closed(came[0][0])
+            assert await is_closed(came[1][0])
             for reader, writer in came[2:]:
                 writer.write(f"GET /login HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
                 assert (await reader.readline()).startswith(b"HTTP/1.1 200")
@@ -64,7 +64,7 @@ class TestStrangers:
             inside[1].write(ask)
             assert (await inside[0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
             came = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
-            assert await closed(came[0][0])
+            assert await is_closed(came[0][0])
             inside[1].write(ask)
             assert (await inside[0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
             for _, writer in (*came, inside):
@@ -87,8 +87,8 @@ class TestStrangers:
                 came.append(await asyncio.open_connection("127.0.0.1", port))
                 came[-1][1].write(ask)
                 assert (await came[-1][0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
-            assert await closed(came[0][0])
-            assert await closed(came[1][0])
+            assert await is_closed(came[0][0])
+            assert await is_closed(came[1][0])
             came[2][1].write(ask)
             assert (await came[2][0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
             for _, writer in came:

@@ -20,10 +20,10 @@ from ..cli.server.test_notify import FAILS, OK, running, served
 from ..cli.server.test_notify_services import OK as TAKEN
 from ..cli.server.test_serve import serving
 from ..support.scenes import deploy_request
-from .test_certificate import said
+from .test_certificate import line_with
 
 
-def topic(port: int, secret: str) -> str:
+def topic_url(port: int, secret: str) -> str:
     return f"ntfy://127.0.0.1:{port}/{secret}"
 
 
@@ -59,14 +59,14 @@ class TestChanged:
         async with (
             served(FAILS) as old,
             served(TAKEN) as new,
-            running(NotifySettings(to=(topic(old.port, "old"),))) as on,
+            running(NotifySettings(to=(topic_url(old.port, "old"),))) as on,
         ):
             on.hub.request(deploy_request())
             await on.waiting.slept(1)
             on.waiting.wake(1)
             await on.waiting.slept(2)
             assert len(on.problems) == 1
-            on.notifier.change(NotifySettings(to=(topic(new.port, "new"),)))
+            on.notifier.change(NotifySettings(to=(topic_url(new.port, "new"),)))
             on.waiting.wake(2)
             await on.waiting.until(lambda: len(new.heard) == 1)
             assert [len(old.heard), len(on.problems), len(on.waiting.sleeps)] == [1, 1, 2]
@@ -74,7 +74,7 @@ class TestChanged:
     async def test_end_is_reported_once_at_the_new_address(self) -> None:
         """The end of a request is reported once at the new address, even after further changes."""
         async with served(TAKEN) as old, served(TAKEN) as new:
-            first, second = topic(old.port, "old"), topic(new.port, "new")
+            first, second = topic_url(old.port, "old"), topic_url(new.port, "new")
             async with running(NotifySettings(to=(first,))) as on:
                 on.hub.request(deploy_request())
                 await on.waiting.slept(1)
@@ -91,7 +91,7 @@ class TestChanged:
         """New services in `later` are notified of waiting requests, removed ones are not."""
         async with served(TAKEN) as first, served(TAKEN) as second, served(TAKEN) as third:
             ten, five = timedelta(minutes=10), timedelta(minutes=5)
-            one, two, three = (topic(each.port, "a") for each in (first, second, third))
+            one, two, three = (topic_url(each.port, "a") for each in (first, second, third))
             async with running(NotifySettings(to=(one,))) as on:
                 on.hub.request(deploy_request())
                 await on.waiting.slept(1)
@@ -162,7 +162,7 @@ class TestHangup:
 
                 async def hang_up(answer: str) -> None:
                     server.process.send_signal(signal.SIGHUP)
-                    await said(server.process.stderr, answer)
+                    await line_with(server.process.stderr, answer)
 
                 going: list[asyncio.Task[object]] = []
                 going.append(asyncio.create_task(gate.call("deploy", {"n": 0})))

@@ -62,7 +62,7 @@ async def part(limits: Limits, certificate: Certificate | None = None) -> AsyncG
         yield address
 
 
-async def connected(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def connect(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection without any sent data."""
     return await asyncio.open_connection(address.host, address.port)
 
@@ -95,7 +95,7 @@ class TestSlowClients:
     async def test_idle_connection_is_cut(self) -> None:
         """A connection without a request is cut after the time for a head."""
         async with part(SOON) as address:
-            reader, writer = await connected(address)
+            reader, writer = await connect(address)
             assert await is_cut(reader)
             writer.close()
 
@@ -103,7 +103,7 @@ class TestSlowClients:
     async def test_slow_head_is_cut(self) -> None:
         """A connection that sends its head byte by byte is cut, too, while others are answered."""
         async with part(SOON) as address:
-            reader, writer = await connected(address)
+            reader, writer = await connect(address)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n")
 
             async def trickle() -> None:
@@ -121,7 +121,7 @@ class TestSlowClients:
         """After an answer the same time limit applies to the next head, even if nothing is sent."""
         async with part(SOON) as address:
             for more in (b"", b"GET / HT"):
-                reader, writer = await connected(address)
+                reader, writer = await connect(address)
                 writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" + more)
                 assert await status(reader) == b"HTTP/1.1 401 Unauthorized\r\n"
                 assert await is_cut(reader)
@@ -131,7 +131,7 @@ class TestSlowClients:
     async def test_client_that_does_not_read_is_cut(self) -> None:
         """A client that does not read its answer is cut."""
         async with part(SOON) as address:
-            reader, writer = await connected(address)
+            reader, writer = await connect(address)
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             writer.write(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
             await asyncio.sleep(SOON.stalled * 2)
@@ -171,8 +171,8 @@ class TestManyClients:
         """Beyond its limit an address's connections are cut, until earlier ones are authenticated."""
         limits = replace(Limits(), strangers_per_address=3)
         async with part(limits) as address:
-            kept = [await connected(address) for _ in range(3)]
-            reader, _ = await connected(address)
+            kept = [await connect(address) for _ in range(3)]
+            reader, _ = await connect(address)
             assert await is_cut(reader)
             for reader, writer in kept:
                 writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer good\r\n\r\n")
@@ -185,21 +185,21 @@ class TestManyClients:
     async def test_wrong_token_still_counts_as_a_stranger(self) -> None:
         """A client with a wrong token still counts as a stranger."""
         async with part(replace(Limits(), strangers_per_address=1)) as address:
-            reader, writer = await connected(address)
+            reader, writer = await connect(address)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer bad\r\n\r\n")
             assert await status(reader) == b"HTTP/1.1 401 Unauthorized\r\n"
-            other, _ = await connected(address)
+            other, _ = await connect(address)
             assert await is_cut(other)
             writer.close()
 
     async def test_limit_for_strangers(self) -> None:
         """Beyond the limit the oldest stranger is cut. Admitted connections stay."""
         async with part(replace(Limits(), strangers=2)) as address:
-            known, writer = await connected(address)
+            known, writer = await connect(address)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer good\r\n\r\n")
             assert await status(known) == b"HTTP/1.1 200 OK\r\n"
-            first, _ = await connected(address)
-            others = [await connected(address) for _ in range(2)]
+            first, _ = await connect(address)
+            others = [await connect(address) for _ in range(2)]
             assert await is_cut(first)
             for reader, other in [(known, writer), *others]:
                 other.write(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer good\r\n\r\n")
@@ -210,10 +210,10 @@ class TestManyClients:
     async def test_limit_in_total(self) -> None:
         """The total number of connections is limited, including admitted ones, until one closes."""
         async with part(replace(Limits(), connections=1)) as address:
-            reader, writer = await connected(address)
+            reader, writer = await connect(address)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer good\r\n\r\n")
             assert await status(reader) == b"HTTP/1.1 200 OK\r\n"
-            other, _ = await connected(address)
+            other, _ = await connect(address)
             assert await is_cut(other)
             writer.close()
             await writer.wait_closed()
@@ -241,7 +241,7 @@ class TestBodies:
     @pytest.mark.slow
     async def test_missing_body_is_refused_in_time(self, server: AapServer) -> None:
         """A body that does not arrive in time is refused with an error of the protocol."""
-        reader, writer = await connected(server.address)
+        reader, writer = await connect(server.address)
         writer.write(self._head(server, 1000) + b"{")
         assert await status(reader) == b"HTTP/1.1 408 Request Timeout\r\n"
         assert await is_cut(reader)
@@ -249,7 +249,7 @@ class TestBodies:
     @pytest.mark.slow
     async def test_oversized_body_is_refused(self, server: AapServer) -> None:
         """A body that is too large is refused without waiting for the rest."""
-        reader, writer = await connected(server.address)
+        reader, writer = await connect(server.address)
         writer.write(self._head(server, 1 << 30) + b"x" * 8000)
         assert await status(reader) == b"HTTP/1.1 413 Request Entity Too Large\r\n"
         assert await is_cut(reader)
@@ -258,7 +258,7 @@ class TestBodies:
     @pytest.mark.slow
     async def test_body_without_a_valid_token_is_not_awaited(self, server: AapServer) -> None:
         """Without a valid token the server does not wait for a body."""
-        reader, writer = await connected(server.address)
+        reader, writer = await connect(server.address)
         head = self._head(server, 1000).replace(server.served.agent.encode(), b"ilk_x")
         writer.write(head)
         assert await status(reader) == b"HTTP/1.1 401 Unauthorized\r\n"

@@ -35,7 +35,7 @@ TERMS = ChatTerms("s3cr3t", {"T012/U034": "maria"}, shows_input=True)
 LINK = "https://desk.example:8443"
 
 
-def low(**more: object) -> ApprovalState:
+def low_risk_request(**more: object) -> ApprovalState:
     return deploy_request(**{"risk": "low", "digest": "0123456789abcdef", **more})
 
 
@@ -61,7 +61,7 @@ def settings(server: Server, **more: object) -> NotifySettings:
 class TestButtons:
     def test_low_risk_shown_whole(self) -> None:
         """A low-risk request has both buttons, its exact input, rule, start of the digest and link."""
-        said = message(low(input={"command": "./deploy `x` *y* <@U1> :x: --env prod"}))
+        said = message(low_risk_request(input={"command": "./deploy `x` *y* <@U1> :x: --env prod"}))
         assert list(buttons(said)) == ["approve", "deny"]
         text = json.dumps(said["blocks"], ensure_ascii=False)
         assert "rule: require human-approval before deploy (" in text
@@ -100,19 +100,19 @@ class TestButtons:
     )
     def test_no_buttons_if_one_approver_cannot_decide(self, more: dict[str, object]) -> None:
         """A request that one approver cannot simply decide has no buttons."""
-        said = message(low(**more))
+        said = message(low_risk_request(**more))
         assert "blocks" not in said
         assert buttons(said) == {}
-        assert undecidable_reason(low(**more)) is not None
+        assert undecidable_reason(low_risk_request(**more)) is not None
 
     def test_escalation_without_a_group_has_buttons(self) -> None:
         """For an escalation without a group, any operator's approval counts."""
         terms = Approvers(escalation=Escalation("oncall", 600))
-        assert list(buttons(message(low(approvers=terms)))) == ["approve", "deny"]
+        assert list(buttons(message(low_risk_request(approvers=terms)))) == ["approve", "deny"]
 
     def test_no_buttons_without_a_click_receiver(self) -> None:
         """A process that takes no clicks sends no buttons."""
-        assert buttons(message(low(), None)) == {}
+        assert buttons(message(low_risk_request(), None)) == {}
 
     @pytest.mark.parametrize(
         ("more", "why"),
@@ -147,7 +147,7 @@ class TestButtons:
     )
     def test_inexact_input_has_only_a_deny_button(self, more: dict[str, object], why: str) -> None:
         """An input that a message cannot show exactly has no approve button, and the message says why."""
-        request = low(**{"runs": (), **more})
+        request = low_risk_request(**{"runs": (), **more})
         said = message(request)
         assert list(buttons(said)) == ["deny"]
         assert "rich_text" not in json.dumps(said)
@@ -169,7 +169,7 @@ class TestButtons:
     )
     def test_other_scripts_can_be_approved(self, text: str) -> None:
         """Letters and symbols that resemble no others can be approved."""
-        assert list(buttons(message(low(input={"text": text})))) == ["approve", "deny"]
+        assert list(buttons(message(low_risk_request(input={"text": text})))) == ["approve", "deny"]
 
     def test_masked_text_has_no_approve_button(self) -> None:
         """A request with masked text that may run has no approve button."""
@@ -184,22 +184,22 @@ class TestButtons:
 
     def test_messages_without_inputs_have_no_approve_button(self) -> None:
         """Messages without inputs have no approve button."""
-        said = message(low(), ChatTerms("s3cr3t", {}, shows_input=False))
+        said = message(low_risk_request(), ChatTerms("s3cr3t", {}, shows_input=False))
         assert list(buttons(said)) == ["deny"]
         assert "--env prod" not in json.dumps(said)
         assert "include_input" in json.dumps(said)
 
     def test_older_terms_do_not_add_inputs(self) -> None:
         """If messages no longer include inputs, older terms for clicks do not add them."""
-        told = payload_of(low(), NOW, include_input=False)
-        said = waiting_payload(told, low(), TERMS)
+        told = payload_of(low_risk_request(), NOW, include_input=False)
+        said = waiting_payload(told, low_risk_request(), TERMS)
         assert list(buttons(said)) == ["deny"]
         assert "--env prod" not in json.dumps(said)
 
     @pytest.mark.parametrize("name", ["<!channel>", "@here", "*x*", ":x:", "https://evil.example"])
     def test_chat_markup_in_names_is_escaped(self, name: str) -> None:
         """Names with chat markup are plain text in sections, and broken up in notification texts."""
-        said = message(low(agent=name))
+        said = message(low_risk_request(agent=name))
         assert name not in str(said["text"])
         sections = [each for each in said["blocks"] if each["type"] == "section"]
         kinds = [each["text"]["type"] for each in sections]
@@ -241,7 +241,7 @@ class TestSent:
         """One POST of JSON with the buttons is sent to the webhook."""
         async with served(OK) as server:
             at = settings(server)
-            await send_notification(at, low(), NOW, server.url, chat=TERMS)
+            await send_notification(at, low_risk_request(), NOW, server.url, chat=TERMS)
         [(line, headers, body)] = server.heard
         assert line == "POST /hook/s3cr3t HTTP/1.1"
         assert headers["content-type"] == "application/json"
@@ -254,7 +254,7 @@ class TestSent:
         """The end is reported to the chat unless the decision was made there."""
         async with served(OK) as server, running(settings(server)) as on:
             on.notifier._chat = lambda: TERMS
-            request = low()
+            request = low_risk_request()
             on.hub.request(request)
             await on.waiting.slept(1)
             on.waiting.wake(1)

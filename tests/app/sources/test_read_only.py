@@ -79,7 +79,7 @@ class Looking:
 
 
 @asynccontextmanager
-async def looking(size: tuple[int, int] = (120, 40)) -> AsyncIterator[Looking]:
+async def read_only_console(size: tuple[int, int] = (120, 40)) -> AsyncIterator[Looking]:
     hub = FakeHub(*everyone(), now=NOW)
     app = InterlockConsole(read_only(hub), operator="maria", clock=lambda: NOW)
     async with app.run_test(size=size, notifications=True) as pilot:
@@ -132,7 +132,7 @@ class TestKeys:
 
     async def test_changing_actions_are_disabled(self) -> None:
         """On the live screen changing actions are shown, but disabled."""
-        async with looking() as on:
+        async with read_only_console() as on:
             active = {b.binding.id: b.enabled for b in on.app.screen.active_bindings.values()}
             changing = {name for name in active if name in NEEDS}
             assert changing >= {"live.approve", "live.interrupt", "live.mode", "live.start", "live.stop"}
@@ -145,7 +145,7 @@ class TestKeys:
     @pytest.mark.slow
     async def test_disabled_key_and_help_give_the_reason(self) -> None:
         """A disabled key and the help say that the console is read-only."""
-        async with looking() as on:
+        async with read_only_console() as on:
             await on.press("m")
             await on.until(lambda: "console is read-only: it changes" in on.painted())
             await on.press("question_mark")
@@ -156,7 +156,7 @@ class TestKeys:
     @pytest.mark.slow
     async def test_requests_are_shown(self) -> None:
         """A request opens in full; its deciding keys are disabled."""
-        async with looking() as on:
+        async with read_only_console() as on:
             await on.press("alt+5", "enter")
             await on.until(lambda: isinstance(on.app.screen, ApprovalScreen))
             deciding = [b for b in on.app.screen.active_bindings.values() if decides(b.binding.id or "")]
@@ -169,7 +169,7 @@ class TestKeys:
     @pytest.mark.slow
     async def test_decisions_screen_cannot_switch_to_enforce_mode(self) -> None:
         """The decisions screen cannot switch a session to enforce mode."""
-        async with looking() as on:
+        async with read_only_console() as on:
             on.app.push_screen(DecisionsScreen(on.app.hub, hub=on.app.hub))
             await on.until(lambda: "decision" in on.painted() and bool(on.app.screen.query("#table")))
             assert isinstance(on.app.screen, DecisionsScreen)
@@ -185,7 +185,7 @@ class TestKeys:
     @pytest.mark.slow
     async def test_quitting_needs_no_confirmation(self) -> None:
         """Quitting needs no confirmation, because nothing ends with the console."""
-        async with looking() as on:
+        async with read_only_console() as on:
             await on.press("q")
             await on.until(lambda: not on.app.is_running or on.app._exit)
 
@@ -194,7 +194,7 @@ class TestKeys:
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["120x40", "80x24"])
 async def test_title_contains_read_only(size: tuple[int, int]) -> None:
     """The title says read-only and, in a wide terminal, the operator's name."""
-    async with looking(size) as on:
+    async with read_only_console(size) as on:
         title = on.painted().splitlines()[0]
         assert "read-only" in title
         assert size[0] < 100 or "as maria" in title

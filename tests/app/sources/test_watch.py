@@ -32,7 +32,7 @@ from ...support.newer import SessionPaused
 SESSION = "release-bot-1f3a"
 
 
-def question(**more: object) -> ApprovalRequested:
+def approval_requested(**more: object) -> ApprovalRequested:
     return asked("c1", "deploy", approved=True)[0].model_copy(update=more)
 
 
@@ -52,7 +52,7 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 class TestFollowing:
     async def test_reads_open_sessions(self, journal: Journal) -> None:
         """Open sessions are read from the record while another process writes it."""
-        journal.write(SESSION, question())
+        journal.write(SESSION, approval_requested())
         watched = WatchedJournal(journal.path)
         await watched.look()
         [state] = await watched.sessions()
@@ -64,7 +64,7 @@ class TestFollowing:
         watched = WatchedJournal(journal.path)
         await watched.look()
         subscription = watched.subscribe()
-        journal.write(SESSION, question())
+        journal.write(SESSION, approval_requested())
         journal.write("other-2", opening(agent="other"))
         journal.write(SESSION, *asked("c1", "deploy", approved=True)[1:])
         await watched.look()
@@ -79,7 +79,7 @@ class TestFollowing:
         """An event of a newer version is shown by its type, and later events are shown as usual."""
         watched = WatchedJournal(journal.path)
         await watched.look()
-        journal.write(SESSION, SessionPaused(), question())
+        journal.write(SESSION, SessionPaused(), approval_requested())
         journal.write("other-2", opening(agent="other"))
         await watched.look()
         state, other = await watched.sessions()
@@ -116,7 +116,7 @@ class TestFollowing:
         watched = WatchedJournal(journal.path, Redaction())
         await watched.look()
         subscription = watched.subscribe()
-        journal.write(SESSION, question(input={"password": "hunter2hunter2"}))
+        journal.write(SESSION, approval_requested(input={"password": "hunter2hunter2"}))
         await watched.look()
         await watched.close()
         [request] = await watched.approvals()
@@ -125,7 +125,7 @@ class TestFollowing:
 
     async def test_finds_precedents(self, journal: Journal) -> None:
         """Earlier decisions on the same input are counted; a request that is not open raises."""
-        journal.write(SESSION, *asked("c0", "deploy", approved=True), question())
+        journal.write(SESSION, *asked("c0", "deploy", approved=True), approval_requested())
         watched = WatchedJournal(journal.path)
         await watched.look()
         assert (await watched.precedents("ap-c1")).approved == 1
@@ -134,7 +134,7 @@ class TestFollowing:
 
     async def test_explains(self, journal: Journal) -> None:
         """A waiting call is explained by the recorded nets; unknown calls and sessions raise."""
-        journal.write(SESSION, question())
+        journal.write(SESSION, approval_requested())
         watched = WatchedJournal(journal.path)
         await watched.look()
         view = await watched.explain(SESSION, "c1")
@@ -164,7 +164,7 @@ class TestFollowing:
 
 async def test_console_shows_a_request_of_another_process(journal: Journal) -> None:
     """The console shows a request of another process and its decision."""
-    journal.write(SESSION, question())
+    journal.write(SESSION, approval_requested())
     watched = WatchedJournal(journal.path)
     await watched.look()
     app = InterlockConsole(read_only(watched), operator="maria")

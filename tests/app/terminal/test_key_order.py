@@ -31,7 +31,7 @@ def type_at_once(on: Stage, *keys: str) -> None:
         on.app.post_message(events.Key("space" if key == " " else key, character))
 
 
-async def comes(on: Stage, holds: Callable[[], bool]) -> None:
+async def wait_for(on: Stage, holds: Callable[[], bool]) -> None:
     """Wait until a condition holds."""
     for _ in range(300):
         if holds():
@@ -53,7 +53,7 @@ class TestNextField:
             await on.settle()
             assert isinstance(on.app.screen, RaiseLimit)
             type_at_once(on, "2", "enter", *"because it is late")
-            await comes(on, lambda: len(value_of(on, "#reason")) == 18)
+            await wait_for(on, lambda: len(value_of(on, "#reason")) == 18)
             assert (value_of(on, "#limit"), value_of(on, "#reason")) == ("2", "because it is late")
 
     async def test_form_typed_at_once(self) -> None:
@@ -61,7 +61,7 @@ class TestNextField:
         limited = docs_writer().model_copy(update={"max_cost": 1.0, "cost": 0.25})
         async with stage(limited) as on:
             type_at_once(on, "dollar_sign", "2", "enter", *"say so", "enter")
-            await comes(on, lambda: any(asked[0] == "limit" for asked in on.hub.asked))
+            await wait_for(on, lambda: any(asked[0] == "limit" for asked in on.hub.asked))
             assert on.hub.asked == [("limit", limited.id, 2.0, "maria", "say so")]
 
 
@@ -74,7 +74,7 @@ class TestOpenedLine:
             await on.settle()
             assert isinstance(on.app.screen, RulesScreen)
             type_at_once(on, "o", *"ops.rules")
-            await comes(on, lambda: len(value_of(on, "#named")) >= 9)
+            await wait_for(on, lambda: len(value_of(on, "#named")) >= 9)
             assert value_of(on, "#named") == "ops.rules"
 
     @pytest.mark.slow
@@ -85,7 +85,7 @@ class TestOpenedLine:
             await on.settle()
             type_at_once(on, "o", *"ab", "escape", "o", *"cd")
             # A line that opens again has its text selected, so that typing replaces it.
-            await comes(on, lambda: value_of(on, "#named") == "cd")
+            await wait_for(on, lambda: value_of(on, "#named") == "cd")
 
 
 class TestHeldUp:
@@ -96,7 +96,7 @@ class TestHeldUp:
             on.app.screen.call_later(released.wait)
             type_at_once(on, "down", "ctrl+p")
             try:
-                await comes(on, lambda: isinstance(on.app.screen, CommandPalette))
+                await wait_for(on, lambda: isinstance(on.app.screen, CommandPalette))
             finally:
                 released.set()
 
@@ -116,7 +116,7 @@ class TestHeldUp:
                 type_at_once(on, *keys)
                 await asyncio.sleep(0.05)  # longer than the patience
             released.set()
-            await comes(on, lambda: dialog.query_one(Input).value == "no, xs")
+            await wait_for(on, lambda: dialog.query_one(Input).value == "no, xs")
 
     @pytest.mark.slow
     async def test_two_keys_at_once_decide_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -136,7 +136,7 @@ class TestHeldUp:
             both = on.app.keys.handled + 2
             type_at_once(on, "a", "b")
             # The second key is handled only after the first has timed out.
-            await comes(on, lambda: on.app.keys.handled == both)
+            await wait_for(on, lambda: on.app.keys.handled == both)
             released.set()
             await on.until("Keys pressed too fast")
             assert on.decisions() == []
@@ -160,4 +160,4 @@ class TestFirstPaint:
 
         monkeypatch.setattr(InterlockConsole, "_display", display_and_type)
         async with stage() as on:
-            await comes(on, lambda: isinstance(on.app.screen, Help))
+            await wait_for(on, lambda: isinstance(on.app.screen, Help))

@@ -36,7 +36,7 @@ def contrast(one: Color, other: Color) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def faint(on: Shown) -> list[tuple[str, float]]:
+def low_contrast_words(on: Shown) -> list[tuple[str, float]]:
     """The words with a contrast below 4.5, in the panel if there is one."""
     framed = list(on.app.screen.query(".frame, #--container"))
     region = framed[0].region if framed else on.app.screen.region
@@ -61,7 +61,7 @@ async def check_contrast(on: Shown) -> None:
     for theme in OWN_THEMES:
         on.app.theme = theme.name
         await on.pilot.pause(0.05)
-        assert faint(on) == [], theme.name
+        assert low_contrast_words(on) == [], theme.name
 
 
 class TestContrast:

@@ -24,7 +24,7 @@ EVERYWHERE = (
 )
 
 
-async def raw(front: ConsoleServer, request: str) -> str:
+async def send_raw(front: ConsoleServer, request: str) -> str:
     """Send a request byte by byte as given and return the answer."""
     port = int(front.url.rpartition(":")[2])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -128,8 +128,8 @@ class TestOtherNames:
         """A request with two Host headers or none is refused."""
         async with fronted() as front:
             name = front.url.removeprefix("http://")
-            both = await raw(front, f"GET / HTTP/1.1\nHost: {name}\nHost: evil.example\n\n")
-            none = await raw(front, "GET / HTTP/1.1\n\n")
+            both = await send_raw(front, f"GET / HTTP/1.1\nHost: {name}\nHost: evil.example\n\n")
+            none = await send_raw(front, "GET / HTTP/1.1\n\n")
         assert both.split()[1] in ("400", "421")
         assert none.split()[1] in ("400", "421")
 
@@ -244,7 +244,7 @@ class TestPaths:
         async with fronted() as front, client(front) as session:
             cookie = next(iter(session.cookie_jar))
             host = front.url.removeprefix("http://")
-            answer = await raw(
+            answer = await send_raw(
                 front,
                 f"GET {path.replace(' ', '%20')} HTTP/1.1\nHost: {host}\n"
                 f"Cookie: {cookie.key}={cookie.value}\n\n",

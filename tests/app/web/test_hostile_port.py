@@ -83,7 +83,7 @@ class Starts:
         return small_app(place)
 
 
-async def opens(
+async def send_first_messages(
     session: ClientSession, front: ConsoleServer, *messages: str | bytes
 ) -> tuple[bool, int | None]:
     """Send a tab's first messages; return whether anything followed the challenge, and the close code."""
@@ -97,7 +97,7 @@ async def opens(
         return False, socket.close_code
 
 
-def forged(front: ConsoleServer) -> list[str | bytes]:
+def forged_messages(front: ConsoleServer) -> list[str | bytes]:
     """Return first messages of a program that has only the cookie."""
     mine = signature(KEY, front.url, new_challenge())
     return [
@@ -133,8 +133,11 @@ class TestAnotherPort:
             async with ClientSession(cookies=other.cookies) as thief:
                 async with thief.get(front.url) as answer:
                     assert answer.status == 200
-                for first in forged(front):
-                    assert await opens(thief, front, first, '["stdin", "a"]') == (False, REFUSED), first
+                for first in forged_messages(front):
+                    assert await send_first_messages(thief, front, first, '["stdin", "a"]') == (
+                        False,
+                        REFUSED,
+                    ), first
             assert starts.count == 1
             assert front.tabs == 1
 
@@ -178,7 +181,7 @@ class TestTheSamePort:
             ClientSession(cookies=other.cookies) as thief,
         ):
             assert json.loads(other.proofs[0])[0] == "proof"
-            assert await opens(thief, again, other.proofs[0]) == (False, REFUSED)
+            assert await send_first_messages(thief, again, other.proofs[0]) == (False, REFUSED)
             async with thief.get(again.url) as answer:
                 assert answer.status == 200
         assert starts.count == 0
@@ -190,7 +193,7 @@ class TestFirstMessage:
         monkeypatch.setattr(front_module, "PROOF_TIMEOUT", 0.05)
         starts = Starts()
         async with fronted(starts) as front, client(front) as session:
-            assert await opens(session, front) == (False, LATER)
+            assert await send_first_messages(session, front) == (False, LATER)
         assert starts.count == 0
 
     async def test_is_for_this_server_only(self) -> None:
@@ -214,7 +217,7 @@ class TestFirstMessage:
                 seen = json.dumps(["proof", signature(KEY, front.url, challenge)])
                 await socket.send_str(seen)
                 assert (await socket.receive_bytes()).isdigit()
-            assert await opens(session, front, seen) == (False, REFUSED)
+            assert await send_first_messages(session, front, seen) == (False, REFUSED)
 
     async def test_wrong_proofs_do_not_lock_out_the_right_key(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
@@ -223,7 +226,7 @@ class TestFirstMessage:
         monkeypatch.setattr(front_module, "MAX_WRONG_LINKS", 3)
         async with fronted(program(OBEYS)) as front, client(front) as session:
             for _ in range(5):
-                assert await opens(session, front, "[]") == (False, REFUSED)
+                assert await send_first_messages(session, front, "[]") == (False, REFUSED)
             said = [record for record in caplog.records if "without its key" in record.getMessage()]
             assert len(said) == 3
             async with tab(session, front) as socket:

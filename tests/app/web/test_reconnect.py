@@ -29,12 +29,12 @@ async def page(browser: Browser) -> AsyncGenerator[Page, None]:
         yield opened
 
 
-async def titled(page: Page, title: str) -> None:
+async def wait_for_title(page: Page, title: str) -> None:
     await page.wait_for_function("title => document.title === title", arg=title)
 
 
 @contextmanager
-def asleep() -> Generator[None, None, None]:
+def suspended_browser() -> Generator[None, None, None]:
     """Stop every process of the browser."""
     found = [
         pid for pid in children(os.getpid()) if b"chrom" in Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -72,13 +72,13 @@ class TestRestart:
             port = int(front.url.rpartition(":")[2])
             await log_in(page, front.link())
             await seen.until("options:")
-        await titled(page, DISCONNECTED)
+        await wait_for_title(page, DISCONNECTED)
         assert await page.is_visible(".lost")
         await page.keyboard.type("lost")
         page.on("websocket", lambda socket: socket.on("framesent", keep))
         async with fronted(logins=Logins(file=file), port=port) as front:
             await until(lambda: front.tabs == 1, "the tab's return")
-            await titled(page, "Interlock")
+            await wait_for_title(page, "Interlock")
             assert not await page.is_visible(".lost")
             await seen.until("options:")
             await page.keyboard.type("hello")
@@ -110,11 +110,11 @@ class TestSleep:
         async with fronted() as front:
             await log_in(page, front.link())
             await seen.until("options:")
-            with asleep():
+            with suspended_browser():
                 await until(lambda: front.tabs == 0, "the end of the tab's process")
                 monkeypatch.undo()
             await until(lambda: front.tabs == 1, "the tab's return")
-            await titled(page, "Interlock")
+            await wait_for_title(page, "Interlock")
             await seen.until("options:")
             await page.keyboard.type("hello")
             await seen.until("typed hello")
@@ -146,7 +146,7 @@ class TestManyTabs:
             await log_in(one, front.link())
             seen = Seen(two)
             await two.goto(front.url)
-            await titled(two, DISCONNECTED)
+            await wait_for_title(two, DISCONNECTED)
             assert "1 tabs are open" in await two.inner_text("#lost")
             await one.close()
             await seen.until("options:")

@@ -20,7 +20,7 @@ async def pid_of(socket: ClientWebSocketResponse) -> int:
     return int(await socket.receive_bytes())
 
 
-async def all_of(socket: ClientWebSocketResponse) -> bytes:
+async def output_until_closed(socket: ClientWebSocketResponse) -> bytes:
     """Return the output until the tab is closed."""
     return b"".join([m.data async for m in socket if m.type is WSMsgType.BINARY])
 
@@ -64,7 +64,7 @@ class TestEnvironment:
             client(front) as session,
             tab(session, front) as socket,
         ):
-            said = (await all_of(socket)).decode()
+            said = (await output_until_closed(socket)).decode()
         assert "sk-1" not in said
         assert "('COLUMNS', '90')" in said
         assert "('ROWS', '30')" in said
@@ -131,7 +131,7 @@ class TestEnds:
             client(front) as session,
             tab(session, front) as socket,
         ):
-            said = await all_of(socket)
+            said = await output_until_closed(socket)
         assert b"no server there" in said
         assert b"\x1b]0;" not in said
 
@@ -214,7 +214,7 @@ class TestWhatBrowsersSend:
             await pid_of(socket)
             for part in ("ä", "\x1b[A", "end"):
                 await socket.send_str(json.dumps(["stdin", part]))
-            said = await all_of(socket)
+            said = await output_until_closed(socket)
         assert said.index("ä".encode()) < said.index(b"\x1b[A") < said.index(b"end")
 
     async def test_flood_is_read_without_buffering(self, monkeypatch: pytest.MonkeyPatch) -> None:

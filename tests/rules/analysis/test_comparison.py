@@ -17,13 +17,13 @@ from interlock.rules.analysis.comparison import BESIDE, Comparison, compare
 from tests.support.laws import examples
 
 
-def compared(old: str, new: str) -> Comparison:
+def comparison_of(old: str, new: str) -> Comparison:
     return compare(compile_rules(old), compile_rules(new))
 
 
 def found(old: str, new: str) -> list[tuple[str, str]]:
     """Return the kind of each difference, with its sequence of calls."""
-    return [(d.kind, " ".join(map(str, d.way))) for d in compared(old, new).differences]
+    return [(d.kind, " ".join(map(str, d.way))) for d in comparison_of(old, new).differences]
 
 
 class TestDifferences:
@@ -102,18 +102,18 @@ class TestDifferences:
     )  # fmt: skip
     def test_end_the_shortest_sequence(self, old: str, new: str, expected: list[tuple[str, str]]) -> None:
         assert found(old, new) == expected
-        assert compared(old, new).looser == any(
+        assert comparison_of(old, new).looser == any(
             kind in ("possible", "fewer", "weaker") for kind, _ in expected
         )
-        assert not compared(old, new).same
+        assert not comparison_of(old, new).same
 
     def test_name_the_rule_that_causes_them(self) -> None:
-        [difference] = compared("block a\nlimit b to 1 per session", "block a").differences
+        [difference] = comparison_of("block a\nlimit b to 1 per session", "block a").differences
         assert difference.rule is not None
         assert (difference.rule.where, difference.before, difference.now) == ("<rules>:2", None, 0)
 
     def test_include_the_condition(self) -> None:
-        [difference] = compared(
+        [difference] = comparison_of(
             'block deploy when input.env = "prod"', 'block deploy when input.env in ["prod", "stage"]'
         ).differences
         assert difference.way[-1].when == 'not (input.env = "prod") and input.env in ["prod", "stage"]'
@@ -126,7 +126,7 @@ class TestDifferences:
 
     def test_calls_that_both_sets_block_are_no_difference(self) -> None:
         """A call that both sets block is no difference."""
-        assert compared("block b\nrequire a before b", "block b").same
+        assert comparison_of("block b\nrequire a before b", "block b").same
 
 
 class TestSame:
@@ -144,7 +144,7 @@ class TestSame:
         ],
     )
     def test_if_no_sequence_distinguishes_them(self, old: str, new: str) -> None:
-        assert compared(old, new) == Comparison()
+        assert comparison_of(old, new) == Comparison()
 
 
 class TestBesideEachOther:
@@ -164,24 +164,24 @@ class TestBesideEachOther:
 
         A rule that only one set has is at most stricter; the note then appears if nothing else differs.
         """
-        assert (BESIDE in compared(old, new).unknown) is said
-        assert (BESIDE in compared(new, old).unknown) is said
+        assert (BESIDE in comparison_of(old, new).unknown) is said
+        assert (BESIDE in comparison_of(new, old).unknown) is said
 
 
 class TestMaps:
     def test_removed_map_lets_its_calls_pass(self) -> None:
         maps = "map bash.command rm as delete\n"
-        differences = compared(f"{maps}block delete", "block delete").differences
+        differences = comparison_of(f"{maps}block delete", "block delete").differences
         assert ("possible", "delete") in [(d.kind, d.tool) for d in differences]
 
     def test_equal_maps_are_no_difference(self) -> None:
         maps = "map bash.command rm as delete\nmap bash.command mv as move\n"
-        assert compared(f"{maps}block delete", f"{maps}block delete").same
+        assert comparison_of(f"{maps}block delete", f"{maps}block delete").same
         assert found(f"{maps}block delete", f"{maps}block delete\nblock move") == [("impossible", "move")]
 
     def test_changed_pattern_may_lose_and_gain_calls(self) -> None:
         old, new = (f"map bash.command {p} as delete\nblock delete" for p in ("rm", "/rmdir/"))
-        comparison = compared(old, new)
+        comparison = comparison_of(old, new)
         assert {d.kind for d in comparison.differences} == {"possible", "impossible"}
         assert comparison.unknown
 
@@ -198,7 +198,7 @@ class TestUnknown:
         ],
     )
     def test_is_reported_with_its_reason(self, old: str, new: str, said: str) -> None:
-        comparison = compared(old, new)
+        comparison = comparison_of(old, new)
         assert not comparison.same
         assert any(said in text for text in comparison.unknown)
 
@@ -206,15 +206,15 @@ class TestUnknown:
         """One command may count as both a and c, so that two calls are enough for b."""
         maps = "".join(f"map bash.command {name} as {name}\n" for name in "abc")
         rules = f"{maps}require a and c before b\n"
-        counted = compared(
+        counted = comparison_of(
             f"{rules}limit bash to 2 per session\nblock b", f"{rules}limit bash to 2 per session"
         )
         assert any("several mapped names" in text for text in counted.unknown)
-        assert not compared(f"{rules}block b", rules).unknown
+        assert not comparison_of(f"{rules}block b", rules).unknown
 
     def test_too_many_states(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("interlock.rules.analysis.comparison.COMPARING_EFFORT", 300)
-        comparison = compared("limit a to 999 per session", "limit a to 998 per session")
+        comparison = comparison_of("limit a to 999 per session", "limit a to 998 per session")
         assert comparison.unknown == ("there are too many states to compare all of them",)
 
 
@@ -258,7 +258,7 @@ class TestLaws:
         for length in range(1, 4):
             longer: list[tuple[tuple[str, int], ...]] = []
             for prefix, call in product(prefixes, CALLS):
-                before, now = [await people(side, (*prefix, call)) for side in sides]
+                before, now = [await approvals_of_last_call(side, (*prefix, call)) for side in sides]
                 kind = difference(before, now)
                 if kind is not None:
                     shortest.setdefault((call[0], kind), length)
@@ -276,7 +276,7 @@ def difference(before: int | None, now: int | None) -> str | None:
     return None if before == now else "fewer" if now < before else "more"
 
 
-async def people(rules: RuleSet, sequence: Sequence[tuple[str, int]]) -> int | None:
+async def approvals_of_last_call(rules: RuleSet, sequence: Sequence[tuple[str, int]]) -> int | None:
     """Return the number of approvals of the last call; `None` if a call is blocked."""
     gate, asked = create_gate_manager(registry=rules.registry), 0
 

@@ -198,7 +198,7 @@ CALLS = [
 ]
 
 
-def said() -> SourceTexts:
+def source_texts() -> SourceTexts:
     """Return texts of the sources `p` and `q`, but none of `r`."""
     texts = SourceTexts(["p", "q"])
     texts.add("p", "a 1")
@@ -208,7 +208,7 @@ def said() -> SourceTexts:
 
 AROUND = [
     Surroundings(),
-    Surroundings(workdir="/w", real=lambda path: path.replace("/a", "/b"), said=said()),
+    Surroundings(workdir="/w", real=lambda path: path.replace("/a", "/b"), said=source_texts()),
 ]
 
 

@@ -13,7 +13,7 @@ from interlock.rules.analysis.findings import examine
 from ...support.laws import examples
 
 
-def warned(text: str) -> list[Problem]:
+def mention_warnings(text: str) -> list[Problem]:
     return [w for w in examine(compile_rules(text)).warnings if "counts as" in w.message]
 
 
@@ -21,7 +21,7 @@ class TestMentions:
     def test_unlocking_mention_is_a_warning(self) -> None:
         """The warning points at the pattern, names the unlocked tool and proposes a pattern."""
         text = "map bash.command ./test as test\nrequire test before deploy"
-        assert [str(w) for w in warned(text)] == [
+        assert [str(w) for w in mention_warnings(text)] == [
             "<rules>:1:18: 'echo ./test' counts as 'test' too, and unlocks 'deploy'\n"
             "    map bash.command ./test as test\n"
             "                     ^^^^^^\n"
@@ -30,7 +30,7 @@ class TestMentions:
 
     def test_refilling_mention_is_a_warning(self) -> None:
         """A mention that refills a limit causes a warning, too."""
-        [found] = warned("map shell sh.line review as review\nlimit push to 1 per review")
+        [found] = mention_warnings("map shell sh.line review as review\nlimit push to 1 per review")
         assert found.message == "'echo review' counts as 'review' too, and unlocks 'push'"
 
     @pytest.mark.parametrize(
@@ -46,11 +46,11 @@ class TestMentions:
     )
     def test_harmless_maps_cause_no_warning(self, text: str) -> None:
         """Maps for blocks, anchored patterns and fields of plain text cause no warning."""
-        assert warned(text) == []
+        assert mention_warnings(text) == []
 
     def test_unanchored_regex_is_a_warning(self) -> None:
         """A regular expression without an anchor causes a warning."""
-        [found] = warned("map bash.command /make\\s+test/ as test\nrequire test before deploy")
+        [found] = mention_warnings("map bash.command /make\\s+test/ as test\nrequire test before deploy")
         assert found.message.startswith("a command that only mentions it counts as 'test' too")
 
     @pytest.mark.slow
@@ -60,7 +60,7 @@ class TestMentions:
         """The echo has the name as the warning says, and does not have it with the proposed pattern."""
         word = word.replace("#", "").replace("/", "").replace('"', "").replace("'", "") or "x"
         rule = "require name before deploy"
-        for found in warned(f"map bash.command {word} as name\n{rule}"):
+        for found in mention_warnings(f"map bash.command {word} as name\n{rule}"):
             pattern = found.remedy.split(" ")[1]
             anchored = compile_rules(f"map bash.command {pattern} as name\n{rule}")
             loose = compile_rules(f"map bash.command {word} as name\n{rule}")

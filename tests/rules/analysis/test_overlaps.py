@@ -15,7 +15,7 @@ def findings(text: str) -> Findings:
     return examine(compile_rules(text))
 
 
-def said(problems: tuple[Problem, ...]) -> list[tuple[int, str]]:
+def lines_and_messages(problems: tuple[Problem, ...]) -> list[tuple[int, str]]:
     return [(p.line, p.message) for p in problems]
 
 
@@ -42,7 +42,7 @@ class TestConditions:
     )
     def test_conditions_of_every_rule_are_checked(self, text: str) -> None:
         """Conditions of every kind of rule are checked."""
-        assert said(findings(text).warnings) == [(1, "this condition never holds")]
+        assert lines_and_messages(findings(text).warnings) == [(1, "this condition never holds")]
 
     def test_condition_that_always_holds(self) -> None:
         """A condition that always holds is a warning."""
@@ -101,23 +101,29 @@ class TestBlocks:
             found = findings(text)
             assert found.errors == ()
             [warning] = found.warnings
-            assert said((warning,)) == [(line, "this rule has no effect: all of its calls are blocked")]
+            assert lines_and_messages((warning,)) == [
+                (line, "this rule has no effect: all of its calls are blocked")
+            ]
             assert f"line {3 - line} ({block})" in warning.remedy
 
     def test_unconditional_block_makes_conditional_redundant(self) -> None:
         """A block without a condition makes a conditional one redundant."""
         found = findings("block a when input.n = 1\nblock a")
-        assert said(found.warnings) == [(1, "this rule has no effect: all of its calls are blocked")]
+        assert lines_and_messages(found.warnings) == [
+            (1, "this rule has no effect: all of its calls are blocked")
+        ]
 
     def test_unconditional_block_makes_conditional_rule_an_error(self) -> None:
         """A conditional rule about a tool that is always blocked is an error."""
         found = findings(f"block a\n{ASKS} when input.n = 1")
-        assert said(found.errors) == [(2, "no call can ever meet this rule: 'a' is blocked")]
+        assert lines_and_messages(found.errors) == [
+            (2, "no call can ever meet this rule: 'a' is blocked")
+        ]
 
     def test_two_blocks_together_block_every_call(self) -> None:
         """Two blocks of which one always applies block every call."""
         found = findings("block a when input.n < 5\nblock b\nblock a when input.n >= 3")
-        assert said(found.warnings) == [(3, "with line 1 this blocks every call of 'a'")]
+        assert lines_and_messages(found.warnings) == [(3, "with line 1 this blocks every call of 'a'")]
         assert found.warnings[0].remedy == "write: block a"
         assert findings("block a when input.n < 5\nblock a when input.n > 5").warnings == ()
 
@@ -143,14 +149,16 @@ class TestApprovals:
         """Both rules ask about each call; the warning lists their differences."""
         found = findings(f"{ASKS} {first}{when}\n{ASKS} {later}{when}")
         assert found.errors == ()
-        assert said(found.warnings) == [
+        assert lines_and_messages(found.warnings) == [
             (2, f"line 1 asks about the same calls{how}: each is asked for twice")
         ]
 
     def test_equivalent_conditions_count_as_equal(self) -> None:
         """Equivalent conditions count as equal."""
         found = findings(f"{ASKS} when input.n = 1\n{ASKS} when not input.n != 1")
-        assert said(found.warnings) == [(2, "line 1 asks about the same calls: each is asked for twice")]
+        assert lines_and_messages(found.warnings) == [
+            (2, "line 1 asks about the same calls: each is asked for twice")
+        ]
 
     @pytest.mark.parametrize(
         ("first", "later", "line"), [("", " when input.n = 1", 2), (" when input.n = 1", "", 1)]
@@ -159,7 +167,7 @@ class TestApprovals:
         """The warning is at the narrower rule and names the other one."""
         found = findings(f"{ASKS} risk low{first}\n{ASKS} risk high{later}")
         message = f"line {3 - line} asks about these calls too: each is asked for twice"
-        assert said(found.warnings) == [(line, message)]
+        assert lines_and_messages(found.warnings) == [(line, message)]
 
     def test_partly_overlapping_conditions_cause_no_warning(self) -> None:
         """Conditions that exclude each other or may overlap cause no warning."""
@@ -169,7 +177,7 @@ class TestApprovals:
     def test_repeated_rule_causes_one_warning(self) -> None:
         """G-43: a repeated rule causes one warning."""
         found = findings(f"{ASKS} when input.n = 1\n{ASKS} when input.n = 1")
-        assert said(found.warnings) == [(2, "the same rule as in line 1")]
+        assert lines_and_messages(found.warnings) == [(2, "the same rule as in line 1")]
 
 
 class TestLimits:
@@ -188,7 +196,7 @@ class TestLimits:
         found = findings(
             "limit a to 5 per 1h\nlimit a to 10 per 1h\nlimit a to 5 per 30m\nlimit a to 8 per 1d"
         )
-        assert said(found.warnings) == [(2, message), (3, message)]
+        assert lines_and_messages(found.warnings) == [(2, message), (3, message)]
         apart = "limit a to 5 per 1h when input.n = 1\nlimit a to 10 per 1h"
         assert findings(apart).warnings == ()
 
@@ -241,7 +249,7 @@ class TestOneField:
         """G-10: a rule about a value that another rule blocks anyway is redundant."""
         rules = 'block b when input.env != "x"\nrequire a before b when input.env = "y"'
         assert "this rule is redundant: the others already block all that it blocks" in [
-            message for _, message in said(findings(rules).warnings)
+            message for _, message in lines_and_messages(findings(rules).warnings)
         ]
         assert findings(rules.replace('"y"', '"x"')).warnings == ()
 

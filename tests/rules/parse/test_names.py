@@ -18,7 +18,7 @@ PAYEES = "# people we pay\nDE11\n\n  DE22  \n"
 RULES = 'let payees = lines "payees.txt"\nblock pay when input.to not in payees\n'
 
 
-def when(rules: RuleSet) -> str:
+def condition_text_of(rules: RuleSet) -> str:
     [net] = rules.nets
     assert net.condition is not None
     return condition_text(net.condition, whole=True)
@@ -50,7 +50,7 @@ class TestValues:
             named.nets[0].condition
             == compile_rules(f"block t when input.x {operator} {value}").nets[0].condition
         )
-        assert when(named) == f"input.x {operator} {value}"
+        assert condition_text_of(named) == f"input.x {operator} {value}"
 
     async def test_reason_uses_the_name(self) -> None:
         gate = manager('let team = ["ada#x"]\nblock mail when any input.to not in team because "a # b"')
@@ -101,7 +101,7 @@ class TestSources:
         )
         [plain] = compile_rules(f"block t when any input.x not from {meant}").nets
         assert named.nets[0].condition == plain.condition
-        assert when(named) == f"any input.x not from {meant}"
+        assert condition_text_of(named) == f"any input.x not from {meant}"
 
     async def test_reason_uses_the_name(self) -> None:
         gate = manager("let known = from user, read\nblock mail when input.to not from known")
@@ -125,13 +125,13 @@ class TestSources:
         rules = compile_rules(
             'let email = "x"\nlet contacts = from user\nblock t when input.x not from email of contacts'
         )
-        assert when(rules) == "input.x not from email of contacts"
+        assert condition_text_of(rules) == "input.x not from email of contacts"
 
 
 class TestFilesOfValues:
     def test_path_is_relative_to_the_rules(self, files: Path) -> None:
         rules = load_rules(files / "pay.rules")
-        assert when(rules) == 'input.to not in ["DE11", "DE22"]'
+        assert condition_text_of(rules) == 'input.to not in ["DE11", "DE22"]'
         assert rules.paths == [str(files / "pay.rules"), str(files / "payees.txt")]
 
     def test_values_are_part_of_the_rule_texts(self, files: Path) -> None:
@@ -139,13 +139,13 @@ class TestFilesOfValues:
         texts = read_rules(files / "pay.rules")
         (files / "payees.txt").write_text("DE33")
         assert [*texts.values()] == [RULES, PAYEES]
-        assert when(compile_files(texts)) == 'input.to not in ["DE11", "DE22"]'
+        assert condition_text_of(compile_files(texts)) == 'input.to not in ["DE11", "DE22"]'
 
     def test_later_file_changes_do_not_matter(self, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(files)
         texts = RuleTexts().with_files(["pay.rules"])
         (files / "payees.txt").write_text("DE33")
-        assert when(texts.compile("pay.rules")) == 'input.to not in ["DE11", "DE22"]'
+        assert condition_text_of(texts.compile("pay.rules")) == 'input.to not in ["DE11", "DE22"]'
 
     def test_rules_file_read_as_values_keeps_its_rules(self, files: Path) -> None:
         """A rules file that another one also reads as values is still read as rules."""

@@ -17,7 +17,7 @@ from interlock.rules.analysis.findings import examine
 from tests.engine.gate.support.helpers import manager, reason
 
 
-def known(**texts: str) -> Surroundings:
+def surroundings_with(**texts: str) -> Surroundings:
     said = SourceTexts(["user", "contacts"])
     for source, text in texts.items():
         said.add(source, text)
@@ -43,7 +43,7 @@ class TestHolds:
     )
     def test_value_and_every_element(self, value: object, comes: bool | None) -> None:
         """A list comes from the sources if each of its elements does."""
-        around = known(user="write to ada, 5 times", contacts="bob")
+        around = surroundings_with(user="write to ada, 5 times", contacts="bob")
         condition = condition_of("input.to from user, contacts")
         other = condition_of("input.to not from user, contacts")
         assert condition is not None
@@ -54,19 +54,19 @@ class TestHolds:
     def test_other_sources_do_not_count(self) -> None:
         condition = condition_of("input.to not from user")
         assert condition is not None
-        assert holds(condition, {"to": "bob"}, known(contacts="bob")) is True
+        assert holds(condition, {"to": "bob"}, surroundings_with(contacts="bob")) is True
 
     def test_any_element(self) -> None:
         condition = condition_of("any input.to from contacts")
         assert condition is not None
-        assert holds(condition, {"to": ["eve", "bob"]}, known(contacts="bob")) is True
-        assert holds(condition, {"to": "bob"}, known(contacts="bob")) is None
+        assert holds(condition, {"to": ["eve", "bob"]}, surroundings_with(contacts="bob")) is True
+        assert holds(condition, {"to": "bob"}, surroundings_with(contacts="bob")) is None
 
     def test_unknown_result_has_a_reason(self) -> None:
         about = condition_of("input.to not from user, contacts")
         assert about is not None
         assert unknown_reason(about, {"to": "x"}) == "the sources of input.to are not recorded here"
-        assert unknown_reason(about, {"to": None}, known()) == (
+        assert unknown_reason(about, {"to": None}, surroundings_with()) == (
             "input.to is not a text, number, or list of them"
         )
         said = SourceTexts()

@@ -63,7 +63,7 @@ def evasions(name: str) -> Iterator[Evasion]:
         yield Evasion(entry["command"], entry["rule"], tuple(entry.get("proven_by_running", ())))
 
 
-def passes(command: str, pattern: Pattern, shell: Shell | None = None) -> bool:
+def is_undetected(command: str, pattern: Pattern, shell: Shell | None = None) -> bool:
     """Return true if no map matches a command and it is not unclear for this map."""
     reading = read(command, shell)
     texts = [command, *(text for found in reading.commands for text in found.texts)]
@@ -71,10 +71,12 @@ def passes(command: str, pattern: Pattern, shell: Shell | None = None) -> bool:
     return not (reading.uninspectable or unclear or any(pattern.search(text) for text in texts))
 
 
-def silent(evasion: Evasion) -> bool:
+def is_missed(evasion: Evasion) -> bool:
     """Return true if a map of either kind misses it, in a shell that runs it or in an unknown one."""
     maps = (BARE[evasion.rule], ANCHORED[evasion.rule])
-    return any(passes(evasion.command, m, shell) for shell in (*evasion.shells, None) for m in maps)
+    return any(
+        is_undetected(evasion.command, m, shell) for shell in (*evasion.shells, None) for m in maps
+    )
 
 
 FILES = ("evasions.jsonl", "evasions_more.jsonl")
@@ -88,7 +90,7 @@ class TestEvasions:
     @pytest.mark.slow
     def test_only_listed_evasions_remain_undetected(self) -> None:
         """G-64: only the evasions that are listed with a reason remain undetected."""
-        found = {e.command for name in FILES for e in evasions(name) if silent(e)} - RUNS_NOTHING
+        found = {e.command for name in FILES for e in evasions(name) if is_missed(e)} - RUNS_NOTHING
         listed = {command for commands in SILENT.values() for command in commands}
         assert sorted(found - listed) == []
         assert sorted(listed - found) == []
@@ -119,7 +121,7 @@ class TestMendedCauses:
     )
     def test_substitutions_are_paired_as_a_shell_pairs_them(self, command: str) -> None:
         """G-51: escaped backquotes, comments and patterns of `=~` hide no substitution."""
-        assert not passes(command, ANCHORED["rm"], "bash")
+        assert not is_undetected(command, ANCHORED["rm"], "bash")
 
     @pytest.mark.parametrize(
         "command",
@@ -132,12 +134,12 @@ class TestMendedCauses:
     )
     def test_an_inner_shell_reads_its_own_text(self, command: str) -> None:
         """G-64: a text that bash passes to another shell is read for that shell."""
-        assert not passes(command, ANCHORED["rm"], "bash")
+        assert not is_undetected(command, ANCHORED["rm"], "bash")
 
     @pytest.mark.parametrize("script", [":a;1e rm victim", "t a;:a;e rm victim", ":a;s/.*/rm victim/;e"])
     def test_labels_of_sed_end_at_a_semicolon(self, script: str) -> None:
         """G-51: GNU sed runs the command after a label."""
-        assert not passes(f"sed '{script}' f", ANCHORED["rm"], "bash")
+        assert not is_undetected(f"sed '{script}' f", ANCHORED["rm"], "bash")
 
     @pytest.mark.parametrize(
         "command",

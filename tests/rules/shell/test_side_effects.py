@@ -93,19 +93,19 @@ class TestPlain:
 
 
 class TestCalls:
-    def why(self, **value: object) -> str | None:
+    def reason(self, **value: object) -> str | None:
         net = compile_rules(RULES).registry["approve-before-deploy"]
         return exact_input_reason(net, ToolCall("c", "bash", value))
 
     def test_only_mapped_shell_fields_are_checked(self) -> None:
         """Only the mapped shell fields of a call are checked."""
-        assert self.why(command="./deploy") is None
-        assert self.why(command="./deploy > x") == FILE
-        assert self.why(command="./deploy", note="a > b") is None
+        assert self.reason(command="./deploy") is None
+        assert self.reason(command="./deploy > x") == FILE
+        assert self.reason(command="./deploy", note="a > b") is None
 
     def test_value_other_than_text_is_not_plain(self) -> None:
         """A value that is no text is not plain."""
-        assert self.why(command={"run": "./deploy"}) is not None
+        assert self.reason(command={"run": "./deploy"}) is not None
 
     def test_unmapped_fields_must_stay_the_same(self) -> None:
         """Unmapped fields, and mapped ones that are no text, must stay the same."""
@@ -117,9 +117,9 @@ class TestCalls:
 
     def test_argv_list_is_a_program_with_its_words(self) -> None:
         """A list of texts is a program with its words, which no shell reads."""
-        assert self.why(command=["./deploy", "a > b", "$(x)", "&"]) is None
-        assert self.why(command=["env", "A=1", "./deploy"]) == OTHER
-        assert self.why(command=["bash", "-c", "./deploy > x"]) in (OTHER, FILE)
+        assert self.reason(command=["./deploy", "a > b", "$(x)", "&"]) is None
+        assert self.reason(command=["env", "A=1", "./deploy"]) == OTHER
+        assert self.reason(command=["bash", "-c", "./deploy > x"]) in (OTHER, FILE)
 
     def test_only_the_mapped_nested_field_may_differ(self) -> None:
         """In an object, only the field that a map reads may differ."""

@@ -52,13 +52,13 @@ def check(*files: Path) -> StreamCheck:
     return check_stream((each.name, each.read_bytes().splitlines(keepends=True)) for each in files)
 
 
-def handles(file: Path) -> list[str]:
+def open_handles(file: Path) -> list[str]:
     """The open handles of this process for a file."""
     found = Path("/proc/self/fd")
     return [each for each in os.listdir(found) if os.path.realpath(found / each) == str(file)]
 
 
-async def all_sent(journal: Path, file: Path, events: int) -> None:
+async def send_events(journal: Path, file: Path, events: int) -> None:
     """Send events until the file has so many lines."""
     async with sending(journal, FileTarget(file)):
         await until(lambda: file.exists() and len(file.read_bytes().splitlines()) >= events)
@@ -68,17 +68,17 @@ class TestFile:
     async def test_new_file_is_private(self, journal: Path, tmp_path: Path) -> None:
         """A new file is readable only by its owner and has one line for each event."""
         file = tmp_path / "a.jsonl"
-        await all_sent(journal, file, 10)
+        await send_events(journal, file, 10)
         assert file.stat().st_mode & 0o777 == 0o600
         assert (check(file).lines, check(file).faults) == (10, ())
 
     async def test_restart_appends_to_the_file(self, journal: Path, tmp_path: Path) -> None:
         """A second process appends to the file and keeps its changed mode."""
         file = tmp_path / "a.jsonl"
-        await all_sent(journal, file, 10)
+        await send_events(journal, file, 10)
         file.chmod(0o640)
         recorded_at(journal, NOW, "s2")
-        await all_sent(journal, file, 20)
+        await send_events(journal, file, 20)
         found = check(file)
         assert (found.lines, found.repeated, found.faults) == (20, 0, ())
         assert file.stat().st_mode & 0o777 == 0o640
@@ -126,28 +126,28 @@ class TestTornLines:
     ) -> None:
         """An incomplete last line is removed at the start, and its event is sent again."""
         file = tmp_path / "a.jsonl"
-        await all_sent(journal, file, 10)
+        await send_events(journal, file, 10)
         data = file.read_bytes()
         file.write_bytes(data + data[:cut])
         recorded_at(journal, NOW, "s2")
-        await all_sent(journal, file, 20)
+        await send_events(journal, file, 20)
         assert (check(file).lines, check(file).faults) == (20, ())
 
     async def test_incomplete_only_line_is_removed(self, journal: Path, tmp_path: Path) -> None:
         """An incomplete line that is the only one is removed, too."""
         file = tmp_path / "a.jsonl"
         file.write_bytes(b'{"after":0,"at":"2026')
-        await all_sent(journal, file, 10)
+        await send_events(journal, file, 10)
         assert (check(file).lines, check(file).faults) == (10, ())
 
     async def test_zeros_after_a_power_failure_are_removed(self, journal: Path, tmp_path: Path) -> None:
         """Zeros after a power failure are removed, too."""
         file = tmp_path / "a.jsonl"
-        await all_sent(journal, file, 10)
+        await send_events(journal, file, 10)
         data = file.read_bytes()
         file.write_bytes(data + data[:40] + b"\0" * 100_000)
         recorded_at(journal, NOW, "s2")
-        await all_sent(journal, file, 20)
+        await send_events(journal, file, 20)
         assert (check(file).lines, check(file).faults) == (20, ())
 
     @pytest.mark.slow
@@ -212,7 +212,7 @@ class TestRefusals:
 
         target = FileTarget(file)
         target.check()
-        [handle] = handles(file)
+        [handle] = open_handles(file)
         monkeypatch.setattr(os, "fsync", slow)
         [line] = drained(stream(journal))[:1]
         sending = asyncio.ensure_future(target.send([LineFormat("events", MASK).line(line)]))
@@ -221,9 +221,9 @@ class TestRefusals:
         with pytest.raises(asyncio.CancelledError):
             await sending
         await target.close()
-        assert handles(file) == [handle]
+        assert open_handles(file) == [handle]
         done.set()
-        await until(lambda: not handles(file))
+        await until(lambda: not open_handles(file))
 
     async def test_file_of_another_stream_is_rejected(self, tmp_path: Path) -> None:
         """Two streams cannot share a file, because one could remove the other's unfinished line."""

@@ -20,7 +20,7 @@ from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.postgres.pool import reading
 from interlock.engine.sessions.config import SessionConfig
 from tests.app.cli.server.test_serve import serving
-from tests.app.hosting.test_certificate import said
+from tests.app.hosting.test_certificate import line_with
 from tests.engine.gateway.served import served
 from tests.engine.support.external_agent import AGENT
 from tests.support.command import command
@@ -197,7 +197,7 @@ class TestChange:
 
             async def hang_up(answer: str) -> None:
                 server.process.send_signal(signal.SIGHUP)
-                await said(server.process.stderr, answer)
+                await line_with(server.process.stderr, answer)
 
             settings_in(tmp_path, '[audit]\nstream = "file:audit.jsonl"\n')
             await hang_up(f"[audit] was read again: file:{file}")

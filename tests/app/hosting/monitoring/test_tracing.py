@@ -24,7 +24,7 @@ RULES = "require human-approval before deploy risk high\nblock rm\n"
 
 
 @asynccontextmanager
-async def traced(
+async def traced_server(
     directory: Path, *, arguments: bool = False
 ) -> AsyncGenerator[tuple[Served, Tracing, InMemorySpanExporter], None]:
     """A server whose spans stay in memory."""
@@ -35,23 +35,25 @@ async def traced(
             yield server, traces, exporter
 
 
-def named(exporter: InMemorySpanExporter) -> dict[str, ReadableSpan]:
+def spans_by_name(exporter: InMemorySpanExporter) -> dict[str, ReadableSpan]:
     """The finished spans by name."""
     return {each.name: each for each in exporter.get_finished_spans()}
 
 
-async def finished(traces: Tracing, exporter: InMemorySpanExporter, name: str) -> dict[str, ReadableSpan]:
+async def wait_for_span(
+    traces: Tracing, exporter: InMemorySpanExporter, name: str
+) -> dict[str, ReadableSpan]:
     """The spans, as soon as one with this name has finished."""
 
     async def there() -> bool:
         traces.catch_up()
-        return name in named(exporter)
+        return name in spans_by_name(exporter)
 
     await until(there)
-    return named(exporter)
+    return spans_by_name(exporter)
 
 
-def inside(span: ReadableSpan, whole: ReadableSpan) -> bool:
+def is_inside(span: ReadableSpan, whole: ReadableSpan) -> bool:
     """Tell whether a span is a child of another one and lies within its time."""
     assert span.parent is not None
     assert whole.context is not None
@@ -64,7 +66,7 @@ def inside(span: ReadableSpan, whole: ReadableSpan) -> bool:
 class TestSpans:
     async def test_approved_call_has_child_spans(self, tmp_path: Path) -> None:
         """An approved call has a span with child spans for judging, approval and run."""
-        async with traced(tmp_path) as (server, traces, exporter):
+        async with traced_server(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
                 session = await client.open("robin")
                 going = asyncio.create_task(session.call("deploy", {"env": "x"}, call_id="d1"))
@@ -73,10 +75,10 @@ class TestSpans:
                     await console.decide(request.id, approved=True, digest=request.digest)
                 assert (await going).outcome == "allow"
                 await session.result("d1", "done")
-            spans = await finished(traces, exporter, "execute_tool deploy")
+            spans = await wait_for_span(traces, exporter, "execute_tool deploy")
         whole = spans["execute_tool deploy"]
         assert set(spans) == {"execute_tool deploy", "judge", "approval", "run"}
-        assert all(inside(spans[name], whole) for name in ("judge", "approval", "run"))
+        assert all(is_inside(spans[name], whole) for name in ("judge", "approval", "run"))
         said = dict(whole.attributes or {})
         assert said["gen_ai.operation.name"] == "execute_tool"
         assert said["gen_ai.tool.name"] == "deploy"
@@ -89,11 +91,11 @@ class TestSpans:
 
     async def test_blocked_call_has_an_error_and_no_run(self, tmp_path: Path) -> None:
         """A blocked call has no run span, but an error and its rule, and none of its arguments."""
-        async with traced(tmp_path) as (server, traces, exporter):
+        async with traced_server(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
                 session = await client.open("robin")
                 await session.call("rm", {"path": "/srv/private"})
-            spans = await finished(traces, exporter, "execute_tool rm")
+            spans = await wait_for_span(traces, exporter, "execute_tool rm")
         said = dict(spans["execute_tool rm"].attributes or {})
         assert "run" not in spans
         assert (said["interlock.verdict"], said["interlock.rule"]) == ("block", "block-rm")
@@ -102,23 +104,23 @@ class TestSpans:
 
     async def test_masked_input_if_configured(self, tmp_path: Path) -> None:
         """If the setting is on, a span has the input, with secrets masked."""
-        async with traced(tmp_path, arguments=True) as (server, traces, exporter):
+        async with traced_server(tmp_path, arguments=True) as (server, traces, exporter):
             async with server.agent_client() as client:
                 session = await client.open("robin")
                 await session.call("rm", {"path": "/srv/private", "password": "hunter2"})
-            spans = await finished(traces, exporter, "execute_tool rm")
+            spans = await wait_for_span(traces, exporter, "execute_tool rm")
         text = str(dict(spans["execute_tool rm"].attributes or {})["gen_ai.tool.call.arguments"])
         assert "/srv/private" in text
         assert "hunter2" not in text
 
     async def test_failed_call_has_an_error_type(self, tmp_path: Path) -> None:
         """A call whose tool failed has the error type `failed`."""
-        async with traced(tmp_path) as (server, traces, exporter):
+        async with traced_server(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
                 session = await client.open("robin")
                 await session.call("test", {}, call_id="t1")
                 await session.result("t1", "no", is_error=True)
-            spans = await finished(traces, exporter, "execute_tool test")
+            spans = await wait_for_span(traces, exporter, "execute_tool test")
         assert dict(spans["execute_tool test"].attributes or {})["error.type"] == "failed"
 
 
@@ -126,13 +128,13 @@ class TestParents:
     async def test_call_joins_the_clients_trace(self, tmp_path: Path) -> None:
         """A call made within a span of the agent's program belongs to that trace."""
         tracer = TracerProvider().get_tracer("agent")
-        async with traced(tmp_path) as (server, traces, exporter):
+        async with traced_server(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
                 session = await client.open("robin")
                 with tracer.start_as_current_span("turn") as turn:
                     await session.call("rm", {})
                     context = turn.get_span_context()
-            spans = await finished(traces, exporter, "execute_tool rm")
+            spans = await wait_for_span(traces, exporter, "execute_tool rm")
         whole = spans["execute_tool rm"]
         assert whole.context is not None
         assert whole.context.trace_id == context.trace_id
@@ -141,13 +143,13 @@ class TestParents:
 
     async def test_invalid_parent_is_ignored(self, tmp_path: Path) -> None:
         """A call with an invalid parent is judged normally, in its own trace."""
-        async with traced(tmp_path) as (server, traces, exporter):
+        async with traced_server(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
                 session = await client.open("robin")
                 going = server.hub.submit_call(session.id, "r1", "rm", {})
                 server.hub.note_parent(session.id, "r1", "00-nonsense")
                 assert (await going).outcome == "block"
-            spans = await finished(traces, exporter, "execute_tool rm")
+            spans = await wait_for_span(traces, exporter, "execute_tool rm")
         assert spans["execute_tool rm"].parent is None
 
     async def test_server_without_traces_gets_no_parents(self, tmp_path: Path) -> None:
@@ -233,7 +235,7 @@ class TestThread:
                 await session.call("rm", {})
                 await session.call("test", {}, call_id="t1")
                 await session.result("t1", "ok")
-        assert "execute_tool test" in named(exporter)
+        assert "execute_tool test" in spans_by_name(exporter)
         assert "an event has no span" in caplog.text
 
 

@@ -23,7 +23,7 @@ MOST_BYTES = 60_000
 LONG = "\n".join(f"line {number} of a script" for number in range(200))
 
 
-async def answers(of: Phones) -> list[ApprovalDecided]:
+async def recorded_decisions(of: Phones) -> list[ApprovalDecided]:
     """Return every decision in the journal."""
     recorded = [await of.served.hub.recorded(each.id) for each in await of.served.hub.history()]
     return [e.body for events in recorded for e in events if isinstance(e.body, ApprovalDecided)]
@@ -135,7 +135,7 @@ class TestDeciding:
             await awake(page)
             await page.tap("#right")
             await page.wait_for_selector("article[data-view=queue]")
-            [answer] = await answers(of)
+            [answer] = await recorded_decisions(of)
             assert (answer.approved, answer.by, answer.reason) == (False, "ada", "after the freeze")
             await page.tap("nav >> text=Decided")
             await expect(page.locator(".why")).to_contain_text("after the freeze")
@@ -306,7 +306,7 @@ class TestElsewhere:
             ended = [page.locator("article:not([data-view=request])").first for page in (one, two)]
             for each in ended:
                 await expect(each).to_be_visible()
-            assert len(await answers(of)) == 1
+            assert len(await recorded_decisions(of)) == 1
             said = " ".join([await page.inner_text("body") for page in (one, two)])
             assert "Already" in said
 
