@@ -35,7 +35,7 @@ class TestPages:
         links = set(LINK.findall(page.read_text(encoding="utf-8")))
         assert {link for link in links if not (page.parent / link).exists()} == set()
 
-    def test_architecture_has_every_room_of_the_import_contracts(self) -> None:
+    def test_architecture_lists_every_package_of_the_layers(self) -> None:
         """Each package of the layers in `pyproject.toml` has a row in the tables."""
         settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
         contracts = settings["tool"]["importlinter"]["contracts"]

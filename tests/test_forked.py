@@ -25,7 +25,7 @@ def run(*words: str, **more: object) -> subprocess.CompletedProcess[str]:
 
 
 class TestFork:
-    def test_has_what_its_start_had(self, tmp_path: Path) -> None:
+    def test_has_the_environment_of_its_start(self, tmp_path: Path) -> None:
         """A fork gets the arguments, directory, environment and streams of its start."""
         environ: Mapping[str, str] = {"A": "b"}
         ran = run("-c", SHOWS, "x", "y z", cwd=tmp_path, env=environ, input="typed")
@@ -44,17 +44,17 @@ class TestFork:
             ("import os; os.kill(os.getpid(), 15)", -signal.SIGTERM),
         ],
     )
-    def test_ends_as_its_program(self, code: str, expected: int) -> None:
+    def test_ends_with_its_programs_exit_code(self, code: str, expected: int) -> None:
         """The starting process ends with the fork's exit code or signal."""
         assert run("-c", code).returncode == expected
 
-    def test_says_what_is_left_at_its_end(self) -> None:
+    def test_output_is_flushed_at_its_end(self) -> None:
         """A fork's output is flushed and its exit handlers run."""
         code = "import atexit; atexit.register(print, 'last', end=''); print('first')"
         assert run("-c", code).stdout == "first\nlast"
 
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-    def test_is_ended_with_its_start(self, number: signal.Signals) -> None:
+    def test_ends_with_its_starting_process(self, number: signal.Signals) -> None:
         """A fork ends with its starting process, whatever the signal."""
         start = subprocess.Popen([*python_with("json"), "-c", STAYS], stdout=subprocess.PIPE, text=True)
         assert start.stdout is not None

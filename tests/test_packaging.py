@@ -106,13 +106,13 @@ class TestWheel:
                 if (path.suffix in kinds or path.name == "py.typed") and "__pycache__" not in path.parts:
                     assert f"interlock/{path.relative_to(ROOT).as_posix()}" in inside
 
-    def test_puts_nothing_generic_into_site_packages(self, wheel: Path) -> None:
+    def test_has_only_one_top_level_package(self, wheel: Path) -> None:
         """The wheel has only one top-level package."""
         tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
         assert {t for t in tops if not t.endswith(".dist-info")} == {"interlock"}
 
 
-def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
+def filled_once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], object]) -> Path:
     """Return a directory that the first process of this run fills for all processes."""
     base = factory.getbasetemp()
     base = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
@@ -130,7 +130,7 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], obje
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """The wheels that `make dist` builds: the light one and the full one."""
-    directory = once(tmp_path_factory, "wheels", build)
+    directory = filled_once(tmp_path_factory, "wheels", build)
     [light] = directory.glob("interlock_gate-*.whl")
     [whole] = directory.glob("interlock-*.whl")
     return light, whole
@@ -193,18 +193,18 @@ def link(names: list[str], directory: Path) -> int:
 
 
 @pytest.fixture(scope="module")
-def light(wheels: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def light_environment(wheels: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """An agent's environment: only the light wheel and its requirements."""
     required = [Requirement(each).name for each in distributions()[0].project["dependencies"]]
     fill = partial(install, dependencies=required)
-    return Environment(once(tmp_path_factory, "light", lambda each: fill(each, wheels[0])))
+    return Environment(filled_once(tmp_path_factory, "light", lambda each: fill(each, wheels[0])))
 
 
 @pytest.fixture(scope="module")
-def whole(wheels: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def full_environment(wheels: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Environment:
     """An operator's environment: both wheels."""
     fill = partial(install, dependencies=None)
-    return Environment(once(tmp_path_factory, "whole", lambda each: fill(each, *wheels)))
+    return Environment(filled_once(tmp_path_factory, "whole", lambda each: fill(each, *wheels)))
 
 
 def readme_program(directory: Path) -> Path:
@@ -257,13 +257,15 @@ WRONG = USER.replace('gated_deploy(env="prod")', "gated_deploy(env=1)")
 @pytest.mark.slow
 class TestTypes:
     @pytest.mark.parametrize("checker", ["mypy", pytest.param("pyright", marks=pytest.mark.thorough)])
-    def test_are_a_user_s(self, light: Environment, tmp_path: Path, checker: str) -> None:
+    def test_are_known_to_users_type_checkers(
+        self, light_environment: Environment, tmp_path: Path, checker: str
+    ) -> None:
         """Strict type checkers know each gated function's parameters and result."""
         pytest.importorskip(checker)
         readme_program(tmp_path)
         (tmp_path / "user.py").write_text(USER)
         (tmp_path / "wrong.py").write_text(WRONG)
-        done = self.check(checker, light, tmp_path, "user.py", "program.py", "wrong.py")
+        done = self.check(checker, light_environment, tmp_path, "user.py", "program.py", "wrong.py")
         assert done.returncode == 1
         errors = [line for line in done.stdout.splitlines() if "error:" in line]
         assert len(errors) == 1, done.stdout
@@ -307,7 +309,7 @@ for heavy in ("litellm", "textual", "sqlalchemy", "openai", "aiohttp"):
 
 @pytest.mark.slow
 class TestDistributions:
-    def test_share_no_file_and_have_all(self, wheels: tuple[Path, Path]) -> None:
+    def test_share_no_file_and_cover_the_checkout(self, wheels: tuple[Path, Path]) -> None:
         """The distributions share no file, and together they have all files of the checkout."""
         files = [
             {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
@@ -336,59 +338,63 @@ class TestDistributions:
         ]
 
     @pytest.mark.slow
-    def test_light_one_alone(self, light: Environment, tmp_path: Path) -> None:
+    def test_light_one_alone(self, light_environment: Environment, tmp_path: Path) -> None:
         """The light distribution alone runs the README's program; other names say what to install."""
         program = readme_program(tmp_path)
-        done = light.run(tmp_path, "python", str(program), text="yes")
+        done = light_environment.run(tmp_path, "python", str(program), text="yes")
         assert (done.returncode, done.stderr) == (0, "")
         assert done.stdout.startswith("2 tests passed\n")
         assert "deployed to prod" in done.stdout
-        done = light.run(tmp_path, "python", "-c", IMPORTS)
+        done = light_environment.run(tmp_path, "python", "-c", IMPORTS)
         assert done.returncode == 0, done.stderr
         count, version = done.stdout.split()
         assert int(count) > 40
         assert version == distributions()[0].project["version"]
-        assert light.run(tmp_path, "interlock", "--version").stdout == f"interlock {version}\n"
+        assert (
+            light_environment.run(tmp_path, "interlock", "--version").stdout == f"interlock {version}\n"
+        )
 
-    def test_light_one_is_small(self, light: Environment) -> None:
+    def test_light_one_is_small(self, light_environment: Environment) -> None:
         """The light distribution is smaller than 60 MB with all its requirements."""
-        own = sum(path.stat().st_size for path in light.site.rglob("*") if path.is_file())
-        assert own + int((light.directory / "size").read_text()) < 60_000_000
+        own = sum(path.stat().st_size for path in light_environment.site.rglob("*") if path.is_file())
+        assert own + int((light_environment.directory / "size").read_text()) < 60_000_000
 
     @pytest.mark.variants
     @pytest.mark.parametrize("command", ["check a.rules", "console", "serve", "run x", "protocol"])
-    def test_light_one_says_what_to_install(
-        self, light: Environment, tmp_path: Path, command: str
+    def test_light_one_names_what_to_install(
+        self, light_environment: Environment, tmp_path: Path, command: str
     ) -> None:
         """A command of the full distribution fails with one line that names what to install."""
         (tmp_path / "a.rules").write_text("block rm\n")
-        done = light.run(tmp_path, "interlock", *command.split())
+        done = light_environment.run(tmp_path, "interlock", *command.split())
         assert done.returncode == 2
         assert done.stderr.endswith("install all of it: pip install interlock\n")
         assert done.stderr.count("\n") == 1
 
     @pytest.mark.slow
-    def test_light_one_tests_rules(self, light: Environment, tmp_path: Path) -> None:
+    def test_light_one_tests_rules(self, light_environment: Environment, tmp_path: Path) -> None:
         """The light distribution can run scenarios."""
         (tmp_path / "b.rules").write_text("block rm\n")
         (tmp_path / "b_test.rules").write_text('use b.rules\nscenario "no"\n  call rm\n  expect block\n')
-        done = light.run(tmp_path, "interlock", "test", "b_test.rules")
+        done = light_environment.run(tmp_path, "interlock", "test", "b_test.rules")
         assert done.returncode == 0, done.stdout + done.stderr
 
     @pytest.mark.thorough
-    def test_both_together(self, whole: Environment, tmp_path: Path) -> None:
+    def test_both_together(self, full_environment: Environment, tmp_path: Path) -> None:
         """With both distributions the README's program, the commands of both and all imports work."""
-        done = whole.run(tmp_path, "python", str(readme_program(tmp_path)), text="yes")
+        done = full_environment.run(tmp_path, "python", str(readme_program(tmp_path)), text="yes")
         assert (done.returncode, done.stderr) == (0, "")
-        done = whole.run(tmp_path, "interlock", "check", "deploy.rules")
+        done = full_environment.run(tmp_path, "interlock", "check", "deploy.rules")
         assert done.returncode == 0, done.stderr
-        done = whole.run(tmp_path, "interlock", "demo", "--headless", "--answer", "approve")
+        done = full_environment.run(tmp_path, "interlock", "demo", "--headless", "--answer", "approve")
         assert done.returncode == 0, done.stderr
         every = [n for n in source_modules() if ".migrations." not in n or n.endswith("migrations")]
         for framework, module in FRAMEWORKS.items():
             if find_spec(framework) is None:
                 every.remove(f"interlock.adapters.{module}")
-        done = whole.run(tmp_path, "python", "-c", IMPORT_ALL, str(whole.site), *every)
+        done = full_environment.run(
+            tmp_path, "python", "-c", IMPORT_ALL, str(full_environment.site), *every
+        )
         assert done.returncode == 0, done.stderr
         assert int(done.stdout) == len(every)
 
@@ -426,7 +432,9 @@ print(said(tool))
 class TestBesideAFramework:
     """In a separate environment, installed from the package index."""
 
-    def test_openai_agents(self, wheels: tuple[Path, Path], tmp_path: Path) -> None:
+    def test_light_wheel_works_with_openai_agents(
+        self, wheels: tuple[Path, Path], tmp_path: Path
+    ) -> None:
         """The light wheel and the framework install together, and the gate judges its tools."""
         beside = Environment(tmp_path)
         made = subprocess.run([sys.executable, "-m", "venv", str(tmp_path / "venv")], check=False)
@@ -465,7 +473,7 @@ class TestParts:
         # google-re2 is imported by another name, re2.
         assert imported | {"google-re2"} == set(settings["dependencies"])
 
-    def test_a_root_that_is_none(self) -> None:
+    def test_missing_root_module_is_an_error(self) -> None:
         """A missing root module is an error, so that no wheel lacks it silently."""
         with pytest.raises(LookupError, match=r"names no module: interlock\.engine\.gone"):
             Tree.read(ROOT).needed(["interlock.engine.gone"])

@@ -38,7 +38,7 @@ class TestAnchors:
         assert not missing
 
     @pytest.mark.parametrize(("letter", "page"), PAGES.items())
-    def test_a_page_has_the_statements_of_its_letter_each_once(self, letter: str, page: str) -> None:
+    def test_each_anchor_occurs_once_on_its_page(self, letter: str, page: str) -> None:
         """Each anchor occurs once, on the page of its letter."""
         found = anchors(page)
         assert found
@@ -46,7 +46,7 @@ class TestAnchors:
         assert all(anchor.startswith(f"{letter}-") for anchor in found)
 
     @pytest.mark.parametrize("page", PAGES.values())
-    def test_an_anchor_stands_before_its_own_number(self, page: str) -> None:
+    def test_anchor_equals_its_number(self, page: str) -> None:
         """Each anchor equals the number that follows it."""
         text = (ROOT / "docs" / "spec" / page).read_text(encoding="utf-8")
         labelled = re.findall(r'<a id="([^"]+)"></a>(?:\*\*)?([GAP]-[0-9]+[a-d]?)', text)

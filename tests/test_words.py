@@ -49,11 +49,11 @@ def documented() -> Iterator[tuple[str, str]]:
 
 
 class TestNames:
-    def test_of_modules_are_nouns_of_the_field(self) -> None:
+    def test_module_names_are_not_replaced_words(self) -> None:
         """No module has a name that the glossary replaced."""
         assert [str(path) for path in modules() if path.stem in RETIRED["modules"]] == []
 
-    def test_of_classes_say_what_they_are(self) -> None:
+    def test_class_names_are_not_replaced_words(self) -> None:
         """No class has a name that the glossary replaced."""
         found = [
             f"{path}:{node.lineno} {node.name}"
@@ -62,7 +62,7 @@ class TestNames:
         ]
         assert found == []
 
-    def test_of_functions_and_parameters_say_what_they_are(self) -> None:
+    def test_function_and_parameter_names_are_not_replaced_words(self) -> None:
         """No function and no parameter has a name that the glossary replaced, underscore or not."""
         found = [
             f"{path}:{node.lineno} {node.name}"
@@ -78,14 +78,14 @@ class TestNames:
 
 
 class TestDocstrings:
-    def test_name_the_thing_or_begin_with_a_verb(self) -> None:
+    def test_no_docstring_begins_with_a_question_word(self) -> None:
         """No docstring begins with a question word."""
         question = re.compile(r"(What|Whether|Where|How|Who|Which|Why|When)\b")
         assert [at for at, line in documented() if question.match(line)] == []
 
 
 class TestRooms:
-    def test_stay_small(self) -> None:
+    def test_folders_have_few_entries(self) -> None:
         """Every folder has few enough entries to be read at a glance."""
         folders = {path.parent for path in modules()}
         entries = {

@@ -304,7 +304,7 @@ class AdapterContract:
         assert "not on a Friday" in run.outputs["c1"]
 
     @PLACES
-    async def test_a_thread_keeps_its_nets(self, kind: str, tmp_path: Path) -> None:
+    async def test_thread_keeps_its_nets(self, kind: str, tmp_path: Path) -> None:
         """A later run of the thread continues with its state; another thread has its own state."""
         tools = Tools(fails=False)
         async with place(kind, tmp_path) as where:
@@ -316,7 +316,7 @@ class AdapterContract:
         assert "released" in same.outputs["c3"]
         assert tools.names() == ["release", "test"]
 
-    async def test_a_restarted_program_finds_its_nets(self, tmp_path: Path) -> None:
+    async def test_restarted_program_continues_its_nets(self, tmp_path: Path) -> None:
         """A thread with a session at a server continues with its state in another process."""
         tools = Tools(fails=False)
         async with place("at a server", tmp_path) as where:
@@ -325,7 +325,7 @@ class AdapterContract:
         assert "released" in same.outputs["c2"]
 
     @PLACES
-    async def test_a_failure_opens_nothing(self, kind: str, tmp_path: Path) -> None:
+    async def test_failure_unlocks_nothing(self, kind: str, tmp_path: Path) -> None:
         """A failed call counts as failed although the framework turns its error into a text."""
         tools = Tools()
         async with place(kind, tmp_path) as where:
@@ -335,7 +335,7 @@ class AdapterContract:
         assert "blocked" in run.outputs["c2"]
         assert tools.names() == ["test"]
 
-    async def test_results_are_of_allowed_calls(self, tmp_path: Path) -> None:
+    async def test_only_allowed_calls_have_results(self, tmp_path: Path) -> None:
         """The record has a result with the outcome for each call that ran, and for no other."""
         async with place("at a server", tmp_path) as where:
             assert where.server is not None
@@ -353,7 +353,7 @@ class AdapterContract:
         }
         assert "3 tests failed" in (state.calls["c3"].output or "")
 
-    async def test_no_server(self, tmp_path: Path) -> None:
+    async def test_missing_server_blocks_every_call(self, tmp_path: Path) -> None:
         """Without a server no tool runs, and the model reads the reason."""
         async with served(tmp_path) as server:
             url, token = server.url, server.agent
@@ -363,7 +363,7 @@ class AdapterContract:
         assert tools.ran == []
         assert "blocked" in run.outputs["c1"]
 
-    async def test_a_gate_that_raises(self) -> None:
+    async def test_exception_in_the_gate_blocks_the_call(self) -> None:
         """An exception in the gate blocks the call."""
         tools = Tools()
         gate = create_gate(compile_rules(RULES).registry)

@@ -124,7 +124,7 @@ PUBLISH = [Call("c1", "publish")]
 
 
 class TestSessions:
-    async def test_a_conversation(self) -> None:
+    async def test_each_stream_is_a_session(self) -> None:
         """Turns on one stream belong to one session, and another stream has another session."""
         tools = Tools()
         agent = gate_agent(agent_of(tools.functions()), RULED)
@@ -134,7 +134,7 @@ class TestSessions:
         assert tools.names() == ["publish", "publish"]
 
     @pytest.mark.slow
-    async def test_a_reply_that_goes_on(self) -> None:
+    async def test_continued_reply_keeps_its_session(self) -> None:
         """A continued reply belongs to the session of its conversation."""
         tools = Tools()
         agent = gate_agent(agent_of(tools.functions(), PUBLISH, "done", PUBLISH), RULED)
@@ -143,7 +143,7 @@ class TestSessions:
         assert tools.names() == ["publish"]
 
     @pytest.mark.slow
-    async def test_an_agent_that_is_a_tool(self) -> None:
+    async def test_agent_as_a_tool_shares_the_session(self) -> None:
         """Running an agent as a tool is a call, and the agent's own calls belong to the same session."""
         tools = Tools(fails=False)
         below = agent_of(tools.functions(), [Call("b1", "release"), *RM], name="below")
@@ -159,7 +159,7 @@ class TestSessions:
 
 
 class TestOtherGates:
-    async def test_a_tool_that_runs_an_agent(self) -> None:
+    async def test_inner_agent_keeps_its_own_gate(self) -> None:
         """An agent with its own gate is judged by that gate, also within another agent's tool."""
         tools = Tools()
         below = gate_agent(agent_of(tools.functions(), RM, name="below"), RULED)
@@ -189,7 +189,7 @@ async def change(call_next: Any, event: Any, context: Any) -> Any:
 
 class TestMiddleware:
     @pytest.mark.parametrize("where", ["agent", "ask", "tool", "toolkit"])
-    async def test_that_changes_a_call(self, where: str) -> None:
+    async def test_gate_judges_the_changed_arguments(self, where: str) -> None:
         """The gate judges the changed arguments, for middleware at any place."""
         tools, asked = Tools(), []
 
@@ -212,7 +212,7 @@ class TestMiddleware:
         assert tools.ran == []
         assert "Tool 'deploy' blocked" in found["c1"]
 
-    async def test_that_tries_again(self) -> None:
+    async def test_repeated_call_is_judged_again(self) -> None:
         """A call that middleware repeats is judged twice."""
 
         async def twice(call_next: Any, event: Any, context: Any) -> Any:
@@ -225,7 +225,7 @@ class TestMiddleware:
         assert tools.names() == ["publish"]
         assert "blocked" in found["c1"]
 
-    async def test_that_changes_a_call_while_it_waits(self) -> None:
+    async def test_change_during_the_wait_has_no_effect(self) -> None:
         """A call runs with the approved arguments although its event changes while it waits."""
         kept: list[Any] = []
 
@@ -245,7 +245,7 @@ class TestMiddleware:
 
 
 class TestCalls:
-    async def test_tools_of_one_turn(self) -> None:
+    async def test_tools_of_one_turn_are_gated(self) -> None:
         """Tools that are passed for one turn are gated."""
         tools = Tools()
         agent = gate_agent(agent_of([], RM), RULED)
@@ -254,7 +254,7 @@ class TestCalls:
         assert "Tool 'rm' blocked" in found["c1"]
 
     @pytest.mark.parametrize("arguments", ["[1]", "{", '"x"'])
-    async def test_arguments_that_are_no_object(self, arguments: str) -> None:
+    async def test_arguments_other_than_an_object_are_blocked(self, arguments: str) -> None:
         """A call whose arguments are no object is blocked."""
         tools = Tools()
         agent = agent_of(tools.functions())
@@ -265,7 +265,7 @@ class TestCalls:
         assert tools.ran == []
         assert "Tool 'test' blocked" in found["c1"]
 
-    async def test_an_edit_of_a_value(self) -> None:
+    async def test_edit_keeps_a_structured_result(self) -> None:
         """A structured result keeps its value, and the note about the edit follows it."""
 
         @tool
@@ -280,14 +280,14 @@ class TestCalls:
         assert "staging" in found["c1"]
         assert NOTICE in found["c1"]
 
-    async def test_an_edit_that_does_not_fit(self) -> None:
+    async def test_unsuitable_edit_does_not_run(self) -> None:
         """A tool does not run with an edited input that does not fit."""
         tools = Tools()
         agent = agent_of(tools.functions(), [Call("c1", "deploy", {"env": "prod"})])
         await outputs_of(gate_agent(agent, approving(RULES, env=["a"])))
         assert tools.ran == []
 
-    async def test_a_tool_that_is_cut_off(self) -> None:
+    async def test_cancelled_call_has_an_unknown_outcome(self) -> None:
         """A cancelled call has an unknown outcome, which unlocks nothing."""
         begun, gates, tools = asyncio.Event(), Gates(RULED), Tools()
 
@@ -314,7 +314,7 @@ LOOKUP = Call("c2", "lookup", {"text": "a"})
 
 
 class TestPauses:
-    async def stopped(self, agent: Agent, gates: Gates, **how: Any) -> MemoryStream:
+    async def run_until_stopped(self, agent: Agent, gates: Gates, **how: Any) -> MemoryStream:
         """Run a turn until it stops, and return its stream."""
         stream = MemoryStream()
         gate_agent(agent, gates, thread="t1", pause_after=0.0)
@@ -322,7 +322,7 @@ class TestPauses:
         assert run.paused is not None
         return await restored(run.paused)
 
-    async def go_on(self, agent: Agent, gates: Gates, stream: MemoryStream) -> dict[str, str]:
+    async def resume_turn(self, agent: Agent, gates: Gates, stream: MemoryStream) -> dict[str, str]:
         """Resume a turn and return its results."""
         gate_agent(agent, gates, thread="t1", pause_after=5.0)
         events = await ask_again(agent, stream)
@@ -331,14 +331,14 @@ class TestPauses:
         return await results_of(stream)
 
     @pytest.mark.slow
-    async def test_what_the_model_reads(self, tmp_path: Path) -> None:
+    async def test_model_reads_all_results_in_order(self, tmp_path: Path) -> None:
         """The model reads the results of all calls of its answer in order, and each call runs once."""
         tools = Tools()
         async with place("at a server", tmp_path) as where:
             agent = agent_of(tools.functions(), [DEPLOY, LOOKUP])
-            stream = await self.stopped(agent, where.gates())
+            stream = await self.run_until_stopped(agent, where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(True, input=EDITED)
-            found = await self.go_on(agent_of(tools.functions()), where.gates(), stream)
+            found = await self.resume_turn(agent_of(tools.functions()), where.gates(), stream)
         assert tools.ran == [("lookup", {"text": "a"}), ("deploy", EDITED)]
         assert NOTICE in found["c1"]
         events = list(await stream.history.get_events())
@@ -348,27 +348,27 @@ class TestPauses:
         assert [[each.parent_id for each in results.results] for results in read] == [["c1", "c2"]]
 
     @pytest.mark.slow
-    async def test_two_that_wait(self, tmp_path: Path) -> None:
+    async def test_turn_resumes_when_all_calls_are_decided(self, tmp_path: Path) -> None:
         """A turn resumes when all of its calls are decided, and a denied call does not run."""
         tools, calls = Tools(), [DEPLOY, Call("c2", "push", {"branch": "main"})]
         async with place("at a server", tmp_path) as where:
-            stream = await self.stopped(agent_of(tools.functions(), calls), where.gates())
+            stream = await self.run_until_stopped(agent_of(tools.functions(), calls), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(False, reason="not today")
             other = gate_agent(agent_of([]), where.gates(), thread="t1", pause_after=0.0)
             assert await ask_again(other, stream) is None
             where.operator.answers["push"] = ApprovalAnswer(True)
-            found = await self.go_on(agent_of(tools.functions()), where.gates(), stream)
+            found = await self.resume_turn(agent_of(tools.functions()), where.gates(), stream)
         assert tools.names() == ["push"]
         assert "not today" in found["c1"]
         assert sorted(where.operator.asked) == ["deploy", "push"]
 
     @pytest.mark.slow
     @pytest.mark.parametrize("later", ["c1", "c2"])
-    async def test_a_later_call_that_waits(self, later: str, tmp_path: Path) -> None:
+    async def test_second_pause_resumes_only_the_new_call(self, later: str, tmp_path: Path) -> None:
         """A turn that stops again resumes with the new waiting call only, even under the same id."""
         tools, push = Tools(), [Call(later, "push", {"branch": "main"})]
         async with place("at a server", tmp_path) as where:
-            stream = await self.stopped(agent_of(tools.functions(), [DEPLOY]), where.gates())
+            stream = await self.run_until_stopped(agent_of(tools.functions(), [DEPLOY]), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(True)
             await until_decided(where, "c1")
             again = agent_of(tools.functions(), push)
@@ -378,7 +378,7 @@ class TestPauses:
             run = await run_of(stream, await again.resume(*events, stream=stream))
             assert tools.names() == ["deploy"]
             where.operator.answers["push"] = ApprovalAnswer(True)
-            found = await self.go_on(
+            found = await self.resume_turn(
                 agent_of(tools.functions()), where.gates(), await restored(run.paused)
             )
         assert tools.names() == ["deploy", "push"]
@@ -386,7 +386,7 @@ class TestPauses:
         assert "pushed main" in found[later]
 
     @pytest.mark.slow
-    async def test_middleware_that_changes_a_call(self, tmp_path: Path) -> None:
+    async def test_call_changed_by_middleware_is_requested_once(self, tmp_path: Path) -> None:
         """A call that middleware changes is requested once, in its changed form."""
         tools = Tools()
 
@@ -395,28 +395,28 @@ class TestPauses:
 
         async with place("at a server", tmp_path) as where:
             calls = [Call("c1", "deploy", {"env": "test"})]
-            stream = await self.stopped(agent(calls), where.gates())
+            stream = await self.run_until_stopped(agent(calls), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(True)
-            await self.go_on(agent(), where.gates(), stream)
+            await self.resume_turn(agent(), where.gates(), stream)
         assert tools.ran == [("deploy", {"env": "prod"})]
         assert where.operator.asked == ["deploy"]
 
     @pytest.mark.slow
-    async def test_arguments_changed_in_what_was_kept(self, tmp_path: Path) -> None:
+    async def test_approval_does_not_cover_changed_history(self, tmp_path: Path) -> None:
         """An approval does not cover a call that was changed in the saved history."""
         tools = Tools()
         async with place("at a server", tmp_path) as where:
-            stream = await self.stopped(agent_of(tools.functions(), [DEPLOY]), where.gates())
+            stream = await self.run_until_stopped(agent_of(tools.functions(), [DEPLOY]), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(True)
             await until_decided(where, "c1")
             where.operator.answers["deploy"] = ApprovalAnswer(False, reason="another one")
             for each in await stream.history.get_events():
                 if isinstance(each, ModelResponse) and not each.response_force:
                     each.tool_calls.calls[0].arguments = json.dumps({"env": "moon"})
-            await self.go_on(agent_of(tools.functions()), where.gates(), stream)
+            await self.resume_turn(agent_of(tools.functions()), where.gates(), stream)
         assert tools.ran == []
 
-    async def test_an_agent_that_is_a_tool(self, tmp_path: Path) -> None:
+    async def test_agent_as_a_tool_does_not_pause(self, tmp_path: Path) -> None:
         """The turn of an agent that is a tool does not stop, because nobody would resume it."""
         tools, stream = Tools(), MemoryStream()
         below = agent_of(tools.functions(), [DEPLOY], name="below")
@@ -433,7 +433,7 @@ class TestPauses:
         assert tools.names() == ["deploy"]
         assert reply.body == "done"
 
-    async def test_beside_a_client_s_tools(self, tmp_path: Path) -> None:
+    async def test_turn_with_client_tools_does_not_pause(self, tmp_path: Path) -> None:
         """A turn with a client's tools does not stop; otherwise the client would get the waiting call."""
         tools = Tools()
         agent = agent_of([*tools.functions(), CLIENT], [DEPLOY])
@@ -446,7 +446,7 @@ class TestPauses:
             await run
         assert tools.names() == ["deploy"]
 
-    async def test_a_turn_that_has_not_stopped(self) -> None:
+    async def test_turn_without_a_pause_cannot_resume(self) -> None:
         """A turn that has not stopped has nothing to resume, and an agent without a gate is an error."""
         agent, stream = gate_agent(agent_of([]), RULED, pause_after=0.0), MemoryStream()
         assert await ask_again(agent, stream) is None
@@ -457,7 +457,7 @@ class TestPauses:
 
 
 class TestServed:
-    async def test_over_ag_ui(self) -> None:
+    async def test_waiting_call_runs_once_over_ag_ui(self) -> None:
         """The client is not asked to run a waiting call, which runs once after its approval."""
         pytest.importorskip("ag_ui", reason="pip install 'ag2[ag-ui]'")
         from ag2.ag_ui import AGUIStream
@@ -534,25 +534,25 @@ class TestUnseenTools:
         found = await check_coverage(gate_agent(agent_of([made]), RULED, passthrough=names))
         assert tuple(found.unseen) == names
 
-    def test_classes_of_one_s_own(self) -> None:
+    def test_custom_class_is_refused(self) -> None:
         """A tool of an unknown class is refused, because it may run without the gate."""
         agent = agent_of([])
         agent._additional_tools.append(Own())  # type: ignore[arg-type]
         with pytest.raises(UnseenToolError, match="'own': its class decides itself how it runs"):
             gate_agent(agent, RULED)
 
-    def test_subtasks(self) -> None:
+    def test_subtasks_are_refused(self) -> None:
         """Subtasks are refused, because their agents have no gate."""
         with pytest.raises(UnseenToolError, match="'run_subtask': it runs agents of its own"):
             gate_agent(agent_of([], tasks=TaskConfig()), RULED)
 
-    async def test_those_of_one_turn(self) -> None:
+    async def test_unseen_tool_of_one_turn_ends_it(self) -> None:
         """An unseen tool that is passed for one turn ends the turn before the model is asked."""
         agent = gate_agent(agent_of([]), RULED)
         with pytest.raises(UnseenToolError, match="'web_search'"):
             await agent.ask("go", tools=[WebSearchTool()])
 
-    async def test_no_gate(self) -> None:
+    async def test_probe_without_a_gate_raises(self) -> None:
         """The probe raises an error without a gate, and if it runs."""
         with pytest.raises(TypeError, match="has no gate"):
             await check_coverage(agent_of([]))
@@ -562,7 +562,7 @@ class TestUnseenTools:
         with pytest.raises(CoverageError, match="no call is gated"):
             await check_coverage(agent)
 
-    def test_two_gates(self) -> None:
+    def test_second_gate_is_refused(self) -> None:
         """A second gate for an agent is refused."""
         agent = gate_agent(agent_of([]), RULED)
         with pytest.raises(ValueError, match="'bot' has a gate already"):

@@ -106,7 +106,7 @@ RM = [Call("c1", "rm", {"path": "/"})]
 
 
 class TestCalls:
-    async def test_an_agent_is_a_session(self) -> None:
+    async def test_each_agent_is_a_session(self) -> None:
         """Later runs of an agent continue with its nets, and another agent has its own."""
         tools = Tools()
         publish = [Call("c1", "publish")]
@@ -117,7 +117,7 @@ class TestCalls:
         await outputs_of(gate_agent(agent_of(tools, publish), RULED))
         assert tools.names() == ["publish", "publish"]
 
-    async def test_arguments_that_change_while_the_gate_decides(self) -> None:
+    async def test_arguments_changed_during_the_decision_have_no_effect(self) -> None:
         """A call runs with the approved arguments although the caller changes them in between."""
         tools, given = Tools(), {"env": "test"}
 
@@ -130,7 +130,7 @@ class TestCalls:
         await gate_workbench(StaticWorkbench(made), gate).call_tool("deploy", given)
         assert tools.ran == [("deploy", {"env": "test"})]
 
-    async def test_what_a_schema_makes_of_arguments(self) -> None:
+    async def test_gate_judges_the_converted_arguments(self) -> None:
         """The gate judges the values with which the tool runs."""
         ran, asked = [], []
 
@@ -149,14 +149,14 @@ class TestCalls:
         assert sorted(ran) == [3, 5]
         assert sorted(asked, key=str) == [{"count": 3}, {"count": 5}]
 
-    async def test_arguments_that_do_not_fit(self) -> None:
+    async def test_unsuitable_arguments_are_refused(self) -> None:
         """A call with arguments that do not fit is refused without a request."""
         tools = Tools()
         found = await outputs_of(gate_agent(agent_of(tools, [Call("c1", "deploy")]), RULED))
         assert tools.ran == []
         assert "its arguments do not fit" in found["c1"]
 
-    async def test_an_edit_that_does_not_fit(self) -> None:
+    async def test_unsuitable_edit_does_not_run(self) -> None:
         """A tool does not run with an edited input that does not fit, and the model reads the reason."""
         tools = Tools()
         gate = approving(RULES, env=["a"])
@@ -164,7 +164,7 @@ class TestCalls:
         assert tools.ran == []
         assert "valid string" in found["c1"]
 
-    async def test_a_run_that_is_cancelled(self) -> None:
+    async def test_cancelled_run_withdraws_its_call(self) -> None:
         """A waiting call is withdrawn with its cancelled run, and does not run."""
         asked, withdrawn, tools, token = asyncio.Event(), asyncio.Event(), Tools(), CancellationToken()
 
@@ -184,7 +184,7 @@ class TestCalls:
         await asyncio.wait({run})
         assert tools.ran == []
 
-    async def test_a_tool_that_is_cut_off(self) -> None:
+    async def test_cancelled_call_has_an_unknown_outcome(self) -> None:
         """A cancelled call has an unknown outcome, which unlocks nothing."""
         begun, gates, tools, token = asyncio.Event(), Gates(RULED), Tools(), CancellationToken()
 
@@ -203,7 +203,7 @@ class TestCalls:
         release = gate_agent(agent_of(tools, [Call("c2", "release")]), gates, thread="t")
         assert "blocked" in (await outputs_of(release))["c2"]
 
-    async def test_a_workbench_of_one_s_own(self) -> None:
+    async def test_workbench_without_an_agent_is_gated(self) -> None:
         """A workbench without an agent is gated, also without a call id."""
         tools = Tools()
         made = agent_of(tools)._workbench[0]
@@ -216,7 +216,7 @@ class TestCalls:
 
 
 class TestTeams:
-    async def test_a_team(self) -> None:
+    async def test_team_is_one_session(self) -> None:
         """All agents of a team belong to one session, including agents that are tools."""
         tools = Tools(fails=False)
         below = agent_of(tools, [Call("b1", "test")], name="below")
@@ -231,7 +231,7 @@ class TestTeams:
         coverage = await check_coverage(team)
         assert {"below", "rm"} <= set(coverage.gated)
 
-    async def test_an_agent_that_is_a_tool(self) -> None:
+    async def test_agent_as_a_tool_can_be_blocked(self) -> None:
         """A rule about the call blocks an agent that is a tool."""
         tools = Tools()
         below = agent_of(tools, [Call("b1", "lookup", {"text": "a"})], name="below")
@@ -239,7 +239,7 @@ class TestTeams:
         await outputs_of(gate_agent(above, approving("block below")))
         assert tools.ran == []
 
-    async def handed_over(self, gate: Any, *calls: Call) -> dict[str, str]:
+    async def run_handoff(self, gate: Any, *calls: Call) -> dict[str, str]:
         """Run a team whose first agent hands over to the second, and return the results of its calls."""
         tools = Tools()
         first = agent_of(tools, calls, name="first", handoffs=["second"])
@@ -249,32 +249,32 @@ class TestTeams:
         assert "transfer_to_second" in (await check_coverage(team)).gated
         return await outputs_of(team)
 
-    async def test_a_handoff(self) -> None:
+    async def test_handoff_is_a_call(self) -> None:
         """A handoff is a call, and the second agent runs in the session of the team."""
         asked: list[str] = []
         registry = compile_rules("require human-approval before transfer_to_second").registry
         gate = create_gate(registry, confirm=lambda r: asked.append(r.tool) or ApprovalAnswer(True))
-        found = await self.handed_over(gate, Call("h1", "transfer_to_second"))
+        found = await self.run_handoff(gate, Call("h1", "transfer_to_second"))
         assert asked == ["transfer_to_second"]
         assert "found a" in found["s1"]
 
-    async def test_a_handoff_that_is_blocked(self) -> None:
+    async def test_blocked_handoff_does_not_run(self) -> None:
         """After a blocked handoff the second agent does not run, and the first one reads the reason."""
         ruled = approving("block transfer_to_second")
-        found = await self.handed_over(ruled, Call("h1", "transfer_to_second"))
+        found = await self.run_handoff(ruled, Call("h1", "transfer_to_second"))
         assert list(found) == ["h1"]
         assert "Tool 'transfer_to_second' blocked" in found["h1"]
 
-    async def test_a_handoff_beside_other_calls(self) -> None:
+    async def test_duplicate_handoff_with_other_calls(self) -> None:
         """Of two equal handoffs one is made, and other calls beside them run."""
         ruled = approving("limit transfer_to_second to 1 per session")
         calls = [Call(name, "transfer_to_second") for name in ("h1", "h2")]
-        found = await self.handed_over(ruled, *calls, Call("c1", "lookup", {"text": "b"}))
+        found = await self.run_handoff(ruled, *calls, Call("c1", "lookup", {"text": "b"}))
         assert "found b" in found["c1"]
         assert "found a" in found["s1"]
         assert sorted("blocked" in found[name] for name in ("h1", "h2")) == [False, True]
 
-    async def test_an_agent_of_its_own(self) -> None:
+    async def test_agent_with_its_own_code_is_refused(self) -> None:
         """An agent that acts through its own code is refused by name, also in a team."""
 
         class Own(BaseChatAgent):
@@ -292,7 +292,7 @@ class TestTeams:
         found = await check_coverage(gate_agent(team, RULED, passthrough=("own",)))
         assert list(found.unseen) == ["own"]
 
-    async def test_two_gates(self) -> None:
+    async def test_second_gate_is_refused(self) -> None:
         """A second gate for an agent is refused."""
         agent = gate_agent(agent_of(Tools()), RULED)
         with pytest.raises(ValueError, match="'bot' has a gate already"):
@@ -301,7 +301,7 @@ class TestTeams:
         with pytest.raises(ValueError, match="'bot' has a gate already"):
             gate_agent(bare, RULED)
 
-    async def test_a_team_with_one_that_has_a_gate(self) -> None:
+    async def test_team_with_a_gated_agent_gets_no_gate(self) -> None:
         """If a team contains a gated agent, none of the others gets a gate."""
         other = agent_of(Tools(), name="other")
         team = RoundRobinGroupChat([other, gate_agent(agent_of(Tools()), RULED)])
@@ -309,7 +309,7 @@ class TestTeams:
             gate_agent(team, RULED)
         gate_agent(other, RULED)
 
-    async def test_no_gate(self) -> None:
+    async def test_probe_without_a_gate_raises(self) -> None:
         """The probe raises an error without a gate."""
         with pytest.raises(TypeError, match="has no gate"):
             await check_coverage(agent_of(Tools()))
@@ -321,7 +321,7 @@ class TestTeams:
 
 
 class TestPauses:
-    async def test_a_run_is_not_gone_on_with(self) -> None:
+    async def test_saved_run_does_not_make_its_open_calls(self) -> None:
         """AutoGen cannot pause: no run makes the calls of a saved agent that have no results.
 
         If this fails, the adapter may learn to pause.
@@ -371,14 +371,14 @@ class TestCode:
         )
         assert limited.ran == []
 
-    async def test_an_edited_block(self) -> None:
+    async def test_edited_block_runs_as_approved(self) -> None:
         """An edited block runs as approved, and the result mentions the edit."""
         executor = Executor()
         gate = approving("require human-approval before execute_code", language="sh", code="pwd")
         assert "A person changed" in await self.run(executor, gate)
         assert executor.ran == [("sh", "pwd"), ("sh", "pwd")]
 
-    async def test_an_edit_that_is_no_code(self) -> None:
+    async def test_edit_without_code_does_not_run(self) -> None:
         """A block with an edited input that is no code does not run."""
         executor = Executor()
         gate = approving("require human-approval before execute_code", code=3)

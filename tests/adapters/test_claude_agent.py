@@ -176,7 +176,7 @@ class TestOptions:
         with pytest.raises(ValueError, match="could change an input"):
             gate_options(options, gate_of())
 
-    async def test_a_permission_that_changes_the_input(self) -> None:
+    async def test_permission_callback_cannot_change_the_input(self) -> None:
         """A callback may allow or deny a judged call, but not change its input."""
         changes = [None, {"env": "a"}, {"env": "b"}]
 
@@ -189,12 +189,12 @@ class TestOptions:
         found = [await options.can_use_tool("deploy", {"env": "a"}, context) for _ in range(3)]
         assert [each.behavior for each in found] == ["allow", "allow", "deny"]
 
-    async def test_no_gate(self) -> None:
+    async def test_missing_hooks_are_reported(self) -> None:
         """Options without the hooks are reported."""
         with pytest.raises(CoverageError, match="not because of the gate"):
             await check_coverage(ClaudeAgentOptions())
 
-    async def test_a_hook_that_does_not_block(self) -> None:
+    async def test_hook_that_fails_open_is_reported(self) -> None:
         """A hook whose failure would allow a call is reported."""
         options = gate_options(ClaudeAgentOptions(), gate_of())
         assert options.hooks is not None

@@ -124,7 +124,7 @@ def text_call(name: str, **given: Any) -> str:
 
 
 class TestCalls:
-    async def test_an_asynchronous_run(self) -> None:
+    async def test_asynchronous_run_is_gated(self) -> None:
         """The crew's event loop runs gated tools."""
         tools = Tools()
         agent = agent_of(tools_of(tools), [*ONE, Call("c2", "rm", {"path": "/"})])
@@ -132,7 +132,7 @@ class TestCalls:
         assert tools.names() == ["lookup"]
         assert "Tool 'rm' blocked" in model_of(agent).read["c2"]
 
-    def test_calls_in_a_text(self) -> None:
+    def test_calls_in_text_are_gated(self) -> None:
         """A model without function calls is gated, and reads about blocks and edits."""
         tools = Tools()
         answers = [text_call("rm", path="/"), text_call("deploy", env="prod")]
@@ -142,7 +142,7 @@ class TestCalls:
         assert "Tool 'rm' blocked" in model_of(agent).seen
         assert NOTICE in model_of(agent).seen
 
-    def test_what_a_schema_makes_of_arguments(self) -> None:
+    def test_gate_judges_the_converted_arguments(self) -> None:
         """The gate judges the values with which the tool runs."""
 
         @tool
@@ -163,7 +163,7 @@ class TestCalls:
         gate_crew(crew_of(agent), create_gate(registry, confirm=confirm)).kickoff()
         assert sorted(each["count"] for each in asked) == sorted(ran) == [3, 5]
 
-    def test_a_hook_that_changes_a_call(self) -> None:
+    def test_gate_judges_arguments_changed_by_a_hook(self) -> None:
         """The gate judges the arguments after a hook changed them."""
         tools = Tools()
 
@@ -184,7 +184,7 @@ class TestCalls:
         assert asked == [{"env": "prod"}]
         assert tools.ran == []
 
-    def test_an_edit_that_does_not_fit(self) -> None:
+    def test_unsuitable_edit_does_not_run(self) -> None:
         """A tool does not run with an edited input that does not fit, and the model reads the reason."""
         tools = Tools()
         agent = agent_of(tools_of(tools), [Call("c1", "deploy", {"env": "prod"})])
@@ -200,7 +200,7 @@ class TestCalls:
         assert tools.names() == ["publish"]
         assert "blocked" in model_of(agent).read["c2"]
 
-    def test_a_blocked_call_is_no_answer(self) -> None:
+    def test_blocked_call_does_not_end_the_task(self) -> None:
         """A blocked call of a tool whose result ends the task does not end it."""
 
         @tool(result_as_answer=True)
@@ -212,7 +212,7 @@ class TestCalls:
         assert "Final Answer: done" in str(gate_crew(crew_of(agent), RULED).kickoff())
 
     @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
-    def test_a_tool_that_is_cut_off(self, error: type[BaseException]) -> None:
+    def test_interrupted_call_has_an_unknown_outcome(self, error: type[BaseException]) -> None:
         """An interrupted call has an unknown outcome, which unlocks nothing."""
 
         @tool
@@ -228,7 +228,7 @@ class TestCalls:
         gate_crew(crew_of(agent), gates, thread="t").kickoff()
         assert tools.ran == []
 
-    def test_a_coroutine(self) -> None:
+    def test_asynchronous_tool_is_reported_at_its_end(self) -> None:
         """The result of an asynchronous tool is reported at its end."""
 
         class Test(BaseTool):
@@ -247,7 +247,7 @@ class TestCalls:
 
 
 class TestCrew:
-    def test_a_run_is_a_session(self) -> None:
+    def test_each_kickoff_is_a_session(self) -> None:
         """Another kickoff starts with fresh nets."""
         tools = Tools()
         agent = agent_of(
@@ -258,7 +258,7 @@ class TestCrew:
         crew.kickoff()
         assert tools.names() == ["publish", "publish"]
 
-    def test_delegated_work(self) -> None:
+    def test_delegation_is_a_call_in_the_session(self) -> None:
         """Delegation is a call, and the coworker's calls belong to the same session."""
         tools = Tools(fails=False)
         given = {"task": "release", "context": "none", "coworker": "below"}
@@ -268,7 +268,7 @@ class TestCrew:
         gate_crew(crew_of(above, below), RULED).kickoff()
         assert tools.names() == ["release", "test"]
 
-    def test_delegation_that_is_blocked(self) -> None:
+    def test_delegation_can_be_blocked(self) -> None:
         """A rule about the call blocks the delegation."""
         tools = Tools()
         given = {"task": "look", "context": "none", "coworker": "below"}
@@ -278,7 +278,7 @@ class TestCrew:
         assert tools.ran == []
 
     @pytest.mark.parametrize("again", [lambda crew: crew, lambda crew: crew.copy()])
-    def test_a_manager(self, again: Callable[[Crew], Crew]) -> None:
+    def test_manager_is_gated(self, again: Callable[[Crew], Crew]) -> None:
         """The manager that a crew creates has gated tools, also in a copy of the crew."""
         tools = Tools()
         worker = agent_of([])
@@ -288,7 +288,7 @@ class TestCrew:
         again(gate_crew(crew, RULED)).kickoff()
         assert tools.names() == ["lookup"]
 
-    def test_copies(self) -> None:
+    def test_copies_are_gated(self) -> None:
         """A copy of a crew for each input has the gate and its own session."""
         tools = Tools()
         agent = agent_of(tools_of(tools), [Call("c1", "publish"), Call("c2", "rm", {"path": "/"})])
@@ -296,7 +296,7 @@ class TestCrew:
         crew.kickoff_for_each([{"n": "1"}])
         assert tools.names() == ["publish"]
 
-    def test_a_checkpoint(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_restored_crew_is_gated(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A crew that is restored from a checkpoint has the gate of the crew that restored it."""
         tools = Tools()
         restored = crew_of(agent_of(tools_of(tools), RM))
@@ -306,7 +306,7 @@ class TestCrew:
         assert tools.ran == []
         assert "blocked" in model_of(restored.agents[0]).read["c1"]  # type: ignore[arg-type]
 
-    def test_tools_that_come_later(self) -> None:
+    def test_later_tools_are_gated(self) -> None:
         """An agent that a task gets later has gated tools."""
         tools = Tools()
         crew = gate_crew(crew_of(agent_of([])), RULED)
@@ -316,7 +316,7 @@ class TestCrew:
         assert tools.ran == []
         assert "blocked" in model_of(agent).read["c1"]
 
-    def test_a_tool_of_two_agents(self) -> None:
+    def test_shared_tool_stays_ungated_elsewhere(self) -> None:
         """A tool that another agent shares stays ungated there."""
         tools = Tools()
         shared = tools_of(tools)
@@ -324,7 +324,7 @@ class TestCrew:
         crew_of(agent_of(shared, RM)).kickoff()
         assert tools.names() == ["rm"]
 
-    def test_two_gates(self) -> None:
+    def test_second_gate_is_refused(self) -> None:
         """A second gate for an agent is refused."""
         agent = gate_agent(agent_of([]), RULED)
         with pytest.raises(ValueError, match="'bot' has a gate already"):
@@ -332,7 +332,7 @@ class TestCrew:
 
 
 class TestPauses:
-    def test_a_task_begins_anew(self) -> None:
+    def test_resumed_task_makes_no_open_calls(self) -> None:
         """CrewAI cannot pause: a resumed task makes none of the calls that its executor has kept.
 
         If this fails, the adapter may learn to pause.
@@ -349,7 +349,7 @@ class TestPauses:
 
 
 class TestPlans:
-    def test_steps(self) -> None:
+    def test_plan_steps_are_gated(self) -> None:
         """The steps of a plan call gated tools, also if the agent ran before it got a gate."""
         tools = Tools()
         agent = agent_of(tools_of(tools))
@@ -369,7 +369,7 @@ class TestPlans:
 
 class TestAgent:
     @pytest.mark.parametrize("native", [True, False])
-    def test_alone(self, native: bool) -> None:
+    def test_agent_without_a_crew_is_gated(self, native: bool) -> None:
         """An agent without a crew is gated, with a session for each kickoff."""
         tools = Tools()
         calls: list[Any] = [[Call("c1", "publish")], RM]
@@ -383,7 +383,7 @@ class TestAgent:
         agent.kickoff("go")
         assert tools.names() == ["publish", "publish"]
 
-    def test_in_a_crew(self) -> None:
+    def test_agent_in_a_crew_has_gated_task_tools(self) -> None:
         """A gated agent in a crew also has gated tools of its tasks."""
         tools = Tools()
         agent = gate_agent(agent_of([], RM), RULED)
@@ -394,7 +394,7 @@ class TestAgent:
 
 
 class TestUnseenTools:
-    def test_a_provider_s(self) -> None:
+    def test_provider_tools_are_refused_by_name(self) -> None:
         """Tools that the model's provider runs are refused by name unless `passthrough` names them."""
         llm = LLM(model="gpt-4o", api="responses", builtin_tools=["web_search"], api_key="test")
         with pytest.raises(UnseenToolError, match="'web_search': the model's provider runs it"):
@@ -402,7 +402,7 @@ class TestUnseenTools:
         crew = gate_crew(crew_of(agent_of([], llm=llm)), RULED, passthrough=("web_search",))
         assert list(check_coverage(crew).unseen) == ["web_search"]
 
-    def test_one_that_comes_later(self) -> None:
+    def test_later_provider_tool_stops_the_run(self) -> None:
         """An agent whose model gets such a tool later does not run."""
         crew = gate_crew(crew_of(agent_of([])), RULED)
         crew.agents[0].llm = LLM(
@@ -411,12 +411,12 @@ class TestUnseenTools:
         with pytest.raises(UnseenToolError):
             crew.kickoff()
 
-    def test_no_gate(self) -> None:
+    def test_probe_without_a_gate_raises(self) -> None:
         """The probe raises an error without a gate."""
         with pytest.raises(TypeError, match="has no gate"):
             check_coverage(crew_of(agent_of([])))
 
-    def test_a_gate_that_was_taken_off(self) -> None:
+    def test_probe_after_removing_the_gate_raises(self) -> None:
         """The probe raises an error if the agent's original method was restored."""
         crew = gate_crew(crew_of(agent_of([])), RULED)
         method = MethodType(Agent.create_agent_executor, crew.agents[0])

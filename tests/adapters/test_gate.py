@@ -28,7 +28,7 @@ def gate_of(rules: str = RULES, **how: Any) -> SessionGate:
 
 class TestSources:
     @pytest.mark.parametrize("kind", ["path", "text", "rules", "gate"])
-    async def test_in_this_process(self, kind: str, tmp_path: Path) -> None:
+    async def test_threads_have_separate_state_in_this_process(self, kind: str, tmp_path: Path) -> None:
         """With a rules file, rules or a gate, each thread has its own state."""
         path = tmp_path / "a.rules"
         path.write_text("limit publish to 1 per session\n")
@@ -47,7 +47,7 @@ class TestSources:
         assert gates.session("t1") is gates.session("t1")
 
     @pytest.mark.parametrize("kind", ["path", "rules", "manager"])
-    async def test_somebody_to_ask(
+    async def test_confirm_decides_about_approvals(
         self, kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         """`confirm` decides about approvals; without it the call is blocked, and the log says why."""
@@ -71,23 +71,23 @@ class TestSources:
         assert "pass confirm" in caplog.text
 
     @pytest.mark.parametrize("source", [create_gate(compile_rules(RULES).registry), "ws://127.0.0.1:1"])
-    def test_somebody_to_ask_where_there_is_one(self, source: GateSource) -> None:
+    def test_second_confirm_is_refused(self, source: GateSource) -> None:
         """A second `confirm` is refused for a gate that has one and for a server with operators."""
         with pytest.raises(TypeError, match="confirm is "):
             Gates(source, token="t", confirm=lambda _: ApprovalAnswer(True))
 
-    async def test_a_manager_is_one_session(self) -> None:
+    async def test_gate_manager_is_one_session(self) -> None:
         """All threads share the state of a `GateManager`."""
         gates = Gates(create_gate_manager(compile_rules("limit publish to 1 per session").registry))
         assert isinstance(await gates.session("t1").ask("c1", "publish", EMPTY), Allow)
         assert isinstance(await gates.session("t2").ask("c2", "publish", EMPTY), Block)
 
-    def test_something_else(self) -> None:
+    def test_unsupported_source_is_an_error(self) -> None:
         """The error names the object and the expected ones."""
         with pytest.raises(TypeError, match=r"A gate is a rules file, .*, not 7"):
             Gates(7)  # type: ignore[arg-type]
 
-    async def test_the_environment_names_the_server(
+    async def test_environment_names_the_server(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Without a source, the gate is the server of INTERLOCK_URL, for any thread name."""
@@ -102,7 +102,7 @@ class TestSources:
             await asyncio.to_thread(gates.close)
         assert len(ids) == 3
 
-    async def test_without_a_server(self) -> None:
+    async def test_unreachable_server_blocks_calls(self) -> None:
         """Without a server, calls are blocked after the patience ends."""
         gates = Gates("ws://127.0.0.1:9", token="t" * 40, patience=0.0)
         answer = await gates.session("t1").ask("c1", "lookup", EMPTY)
@@ -113,7 +113,7 @@ class TestSources:
 
 class TestIds:
     @PLACES
-    async def test_the_same_call_again(self, kind: str, tmp_path: Path) -> None:
+    async def test_repeated_call_has_the_same_answer(self, kind: str, tmp_path: Path) -> None:
         """A repeated call has the same answer until its end is reported; then it is another call."""
         async with place(kind, tmp_path) as where:
             gate = where.gates().session("t1")
@@ -124,7 +124,7 @@ class TestIds:
 
     @pytest.mark.variants
     @PLACES
-    async def test_another_call_of_that_id(self, kind: str, tmp_path: Path) -> None:
+    async def test_reused_id_of_a_running_call_is_blocked(self, kind: str, tmp_path: Path) -> None:
         """Another call under a running call's id is blocked; after a block or an end it is judged."""
         async with place(kind, tmp_path) as where:
             gate = where.gates().session("t1")
@@ -136,11 +136,11 @@ class TestIds:
             await gate.done("1", "found")
 
     @pytest.mark.parametrize("call", [("", EMPTY), ("c1", {"x": object()})])
-    async def test_a_call_that_is_none(self, call: tuple[str, dict[str, object]]) -> None:
+    async def test_invalid_call_is_blocked(self, call: tuple[str, dict[str, object]]) -> None:
         """A call without an id, or with an unreadable input, is blocked."""
         assert isinstance(await gate_of().ask(call[0], "lookup", call[1]), Block)
 
-    async def test_a_result_of_a_call_that_was_not_allowed(self) -> None:
+    async def test_result_of_a_blocked_call_unlocks_nothing(self) -> None:
         """The result of a call that was not allowed unlocks nothing."""
         gate = gate_of("block test\nrequire test before release\n")
         await gate.ask("c1", "test", EMPTY)
@@ -149,7 +149,7 @@ class TestIds:
         assert isinstance(await gate.ask("c2", "release", EMPTY), Block)
 
     @pytest.mark.parametrize("outcome", ["failed", "unknown"])
-    async def test_an_end_that_is_no_success(self, outcome: Any) -> None:
+    async def test_unsuccessful_outcome_unlocks_nothing(self, outcome: Any) -> None:
         """A failed or unknown outcome unlocks nothing."""
         gate = gate_of()
         await gate.ask("c1", "test", EMPTY)
@@ -181,7 +181,7 @@ class TestErrors:
             (SystemExit(1), "unknown"),
         ],
     )
-    async def test_while_a_tool_runs(self, error: BaseException, outcome: str) -> None:
+    async def test_errors_of_a_running_tool(self, error: BaseException, outcome: str) -> None:
         """A call whose tool raised has failed; a cut-off call has an unknown outcome."""
         reports = Reports()
         gate = SessionGate("t1", reports, LoopThread)  # type: ignore[arg-type]
@@ -195,7 +195,7 @@ class TestErrors:
 
 
 class TestWaits:
-    async def test_in_this_process(self) -> None:
+    async def test_abandoned_request_stays_open(self) -> None:
         """A request stays open while nobody waits for it, and its answer is available later."""
         answered = asyncio.Event()
 
@@ -211,7 +211,7 @@ class TestWaits:
         answer = await gate.ask("c1", "deploy", given)
         assert answer == Allow({"env": "staging"}, NOTICE)
 
-    async def test_cancelled(self, tmp_path: Path) -> None:
+    async def test_cancelled_call_withdraws_its_request(self, tmp_path: Path) -> None:
         """Cancelling a waiting call withdraws its request."""
         async with place("at a server", tmp_path) as where:
             assert where.server is not None
@@ -227,7 +227,7 @@ class TestWaits:
             await until(is_empty)
 
     @PLACES
-    async def test_without_an_event_loop(self, kind: str, tmp_path: Path) -> None:
+    async def test_thread_without_an_event_loop_waits(self, kind: str, tmp_path: Path) -> None:
         """A thread without an event loop waits for the operator in the same way."""
         async with place(kind, tmp_path) as where:
             where.operator.answers["deploy"] = ApprovalAnswer(True, input={"env": "staging"})
@@ -240,7 +240,7 @@ class TestWaits:
             assert isinstance(await asyncio.to_thread(gate.ask_now, "c2", "rm", EMPTY), Block)
 
     @PLACES
-    async def test_the_probe(self, kind: str, tmp_path: Path) -> None:
+    async def test_every_gate_blocks_the_probe(self, kind: str, tmp_path: Path) -> None:
         """Every gate blocks the probe, although no rule names it."""
         async with place(kind, tmp_path) as where:
             gate = where.gates().session("t1")

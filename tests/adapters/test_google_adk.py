@@ -202,7 +202,7 @@ async def outputs(app: App, *, thread: str = "t1", **how: Any) -> dict[str, str]
 
 class TestCallbacks:
     @pytest.mark.parametrize("where", ["plugin", "agent"])
-    async def test_the_gate_judges_what_runs(self, where: str) -> None:
+    async def test_gate_judges_the_final_arguments(self, where: str) -> None:
         """An operator sees and edits the arguments as a later callback changed them."""
 
         def change(given: dict[str, Any]) -> None:
@@ -226,7 +226,7 @@ class TestCallbacks:
         assert NOTICE in found["c1"]
         assert tools.ran == [("deploy", EDITED)]
 
-    async def test_a_callback_that_runs_the_tool(self) -> None:
+    async def test_plugin_runs_the_gated_tool(self) -> None:
         """A plugin before the gate that runs a tool itself runs the gated tool."""
 
         class Running(BasePlugin):
@@ -240,7 +240,7 @@ class TestCallbacks:
         assert "blocked" in (await outputs(app))["c1"]
         assert tools.ran == []
 
-    async def test_a_tool_with_its_own_run(self) -> None:
+    async def test_tool_with_its_own_run_ends_the_run(self) -> None:
         """A tool object with its own `run_async` ends the run before the model is asked."""
         tools = Tools()
         tool = PlainTool(tools.functions()[1])
@@ -250,7 +250,7 @@ class TestCallbacks:
             await outputs(app)
         assert tools.ran == []
 
-    async def test_a_tool_that_gets_its_own_run_later(self) -> None:
+    async def test_replaced_run_method_is_refused(self) -> None:
         """A tool that gets its own `run_async` after it was gated is refused, too."""
         tools = Tools()
         tool = PlainTool(tools.functions()[1])
@@ -265,7 +265,7 @@ class TestCallbacks:
 
 
 class TestAgents:
-    async def test_an_agent_among_the_tools(self) -> None:
+    async def test_agent_as_a_tool_shares_the_session(self) -> None:
         """The calls of an agent that is a tool belong to the outer agent's session."""
         tools = Tools(fails=False)
         inner = agent_of(tools, [Call("i1", "rm", {"path": "/"}), Call("i2", "test")], name="inner")
@@ -280,7 +280,7 @@ class TestAgents:
         assert "released" in found["c2"]
         assert tools.names() == ["release", "test"]
 
-    async def test_an_agent_without_plugins(self) -> None:
+    async def test_agent_without_plugins_is_refused(self) -> None:
         """An agent that is a tool and would run without the gate is refused."""
         tools = Tools()
         tool = AgentTool(agent_of(tools, name="inner"), include_plugins=False)
@@ -290,7 +290,7 @@ class TestAgents:
         with pytest.raises(UnseenToolError):
             await check_coverage(app)
 
-    async def test_sub_agents(self) -> None:
+    async def test_sub_agent_and_handover_are_gated(self) -> None:
         """A sub-agent is gated, and so is the handover to it."""
         tools = Tools()
         inner = agent_of(tools, [Call("c2", "rm", {"path": "/"})], name="inner")
@@ -303,7 +303,7 @@ class TestAgents:
         assert "blocked" in (await outputs(app))["c1"]
         assert tools.ran == []
 
-    async def test_a_workflow(self) -> None:
+    async def test_workflow_tool_is_gated(self) -> None:
         """A tool that a workflow runs without a model is gated."""
         tools = Tools()
         flow = Workflow(name="flow", edges=[("START", FunctionTool(tools.functions()[1]))])
@@ -315,7 +315,7 @@ class TestAgents:
         assert tools.ran == []
         assert (await check_coverage(app)).gated == ("rm",)
 
-    async def test_users_have_sessions_of_their_own(self) -> None:
+    async def test_users_have_separate_sessions(self) -> None:
         """Sessions of two users with one id do not share nets."""
         tools, gate = Tools(fails=False), plugin_of()
         for user, call in (("ada", Call("c1", "test")), ("ben", Call("c2", "release"))):
@@ -327,7 +327,7 @@ class TestAgents:
 
 
 class TestUnseenTools:
-    async def test_of_the_provider(self) -> None:
+    async def test_provider_tool_is_refused(self) -> None:
         """A tool that Gemini runs is refused before the model is asked, unless `passthrough` names it."""
         agent = agent_of(Tools(), tools=[google_search])
         with pytest.raises(RuntimeError, match="'google_search': the model's provider runs it"):
@@ -336,7 +336,7 @@ class TestUnseenTools:
         with pytest.raises(UnseenToolError):
             await check_coverage(app_of(agent, plugin_of()))
 
-    async def test_of_a_request(self) -> None:
+    async def test_tool_in_a_request_ends_the_run(self) -> None:
         """Such a tool that only appears in the request ends the run, too."""
 
         class Searching(BasePlugin):
@@ -347,34 +347,34 @@ class TestUnseenTools:
         with pytest.raises(RuntimeError, match="'url_context': the model's provider runs it"):
             await outputs(app)
 
-    async def test_code(self) -> None:
+    async def test_code_executor_is_refused(self) -> None:
         """A code executor is refused, because its code is no call."""
         agent = agent_of(Tools(), code_executor=UnsafeLocalCodeExecutor())
         with pytest.raises(RuntimeError, match="'code_executor': it runs code"):
             await outputs(app_of(agent, plugin_of()))
 
-    async def test_an_agent_of_a_workflow(self) -> None:
+    async def test_workflow_agent_with_a_code_executor_is_refused(self) -> None:
         """A workflow's agent with a code executor is refused before the model is asked."""
         agent = agent_of(Tools(), name="inner", code_executor=UnsafeLocalCodeExecutor())
         app = app_of(Workflow(name="flow", edges=[("START", agent)]), plugin_of())
         with pytest.raises(RuntimeError, match="'code_executor': it runs code"):
             await outputs(app)
 
-    async def test_an_agent_elsewhere(self) -> None:
+    async def test_remote_agent_is_refused_by_name(self) -> None:
         """An agent that runs its tools at a service is refused by name."""
         away = ManagedAgent(name="away", agent_id="agents/a")
         app = app_of(agent_of(Tools(), sub_agents=[away]), plugin_of())
         with pytest.raises(RuntimeError, match="'away': it runs its tools elsewhere"):
             await outputs(app)
 
-    async def test_no_gate(self) -> None:
+    async def test_missing_plugin_is_reported(self) -> None:
         """An app without the plugin is reported."""
         with pytest.raises(CoverageError, match="no call is gated"):
             await check_coverage(app_of(agent_of(Tools())))
 
 
 class TestOutcomes:
-    async def test_a_long_running_tool(self, tmp_path: Path) -> None:
+    async def test_long_running_tool_has_an_unknown_outcome(self, tmp_path: Path) -> None:
         """The outcome of a long-running tool is unknown, which unlocks nothing."""
         tools = Tools(fails=False)
         test = LongRunningFunctionTool(tools.functions()[4])
@@ -389,7 +389,7 @@ class TestOutcomes:
         assert "blocked" in found["c2"]
         assert state.calls["c1"].status == "unknown"
 
-    async def test_a_tool_that_is_cut_off(self, tmp_path: Path) -> None:
+    async def test_interrupted_call_has_an_unknown_outcome(self, tmp_path: Path) -> None:
         """A tool's exception ends the run, and the outcome of a simultaneous call is unknown."""
         running = asyncio.Event()
 
@@ -420,7 +420,7 @@ class TestOutcomes:
 
 class TestConfirmations:
     @pytest.mark.parametrize("confirmed", [True, False])
-    async def test_of_the_tool_itself(self, confirmed: bool) -> None:
+    async def test_tool_confirmation_comes_first(self, confirmed: bool) -> None:
         """A tool's own confirmation comes first, and the gate judges the confirmed call."""
         tools, sessions = Tools(), InMemorySessionService()
         rm, lookup = (FunctionTool(tools.functions()[n], require_confirmation=True) for n in (1, 0))
@@ -471,7 +471,7 @@ class TestConfirmations:
         assert ("pushed b" if confirmed else "blocked") in found["c1"]
 
 
-async def test_two_calls_of_one_id() -> None:
+async def test_duplicate_id_is_allowed_only_once() -> None:
     """Of two calls with one id, a permission allows only one."""
     tools = Tools()
     calls = [Call("p1", "publish"), Call("p1", "publish")]

@@ -166,7 +166,7 @@ def gated(**how: Any) -> GateMiddleware:
 
 
 class TestUnseenTools:
-    async def test_of_the_provider(self) -> None:
+    async def test_provider_tool_ends_the_run(self) -> None:
         """A tool that the provider runs ends the run before the model is asked."""
         search = {"type": "web_search"}
         agent = create_agent(model_of([]), [search], middleware=[gated()])
@@ -175,14 +175,14 @@ class TestUnseenTools:
         agent = create_agent(model_of([]), [search], middleware=[gated(passthrough=("web_search",))])
         await agent.ainvoke({"messages": [("user", "go")]})
 
-    def test_no_gate(self) -> None:
+    def test_missing_middleware_is_reported(self) -> None:
         """An agent without the middleware is reported."""
         with pytest.raises(CoverageError, match="not because of the gate"):
             check_coverage(create_agent(model_of([]), tools_of(Tools())))
 
 
 class TestRuns:
-    async def test_without_a_thread_are_sessions_of_their_own(self) -> None:
+    async def test_run_without_a_thread_is_its_own_session(self) -> None:
         """A success unlocks calls within its run only, if the runs have no thread."""
         tools = Tools(fails=False)
         middleware = gated()
@@ -200,7 +200,7 @@ class TestRuns:
 
 
 @pytest.mark.parametrize("driver", [TestAgent.driver, TestAgentWithoutLoop.driver, TestNode.driver])
-async def test_two_calls_of_one_id(driver: AgentDriver, tmp_path: Path) -> None:
+async def test_duplicate_id_is_allowed_only_once(driver: AgentDriver, tmp_path: Path) -> None:
     """Of two calls with one id, a permission allows only one."""
     tools = Tools()
     async with place("here", tmp_path) as where:
@@ -210,7 +210,7 @@ async def test_two_calls_of_one_id(driver: AgentDriver, tmp_path: Path) -> None:
 
 
 class TestCalls:
-    async def test_arguments_that_change_while_the_gate_decides(self) -> None:
+    async def test_arguments_changed_during_the_decision_have_no_effect(self) -> None:
         """A call runs with the approved arguments although the model's message changes in between."""
         ran, target = list[Any](), {"env": "test"}
 

@@ -120,7 +120,7 @@ PUBLISH = [Call("c1", "publish")]
 
 
 class TestSessions:
-    async def test_a_run(self) -> None:
+    async def test_run_without_a_context_is_its_own_session(self) -> None:
         """Each run without a context has its own session."""
         tools = Tools()
         agent = gate_agent(agent_of(tools, PUBLISH, "done", PUBLISH), RULED)
@@ -128,7 +128,7 @@ class TestSessions:
         await outputs_of(agent)
         assert tools.names() == ["publish", "publish"]
 
-    async def test_a_saved_context(self) -> None:
+    async def test_saved_context_keeps_its_session(self) -> None:
         """A conversation that continues in another process is the same session."""
         tools, gates = Tools(), Gates(RULED)
         agent = gate_agent(agent_of(tools, PUBLISH), gates)
@@ -140,7 +140,7 @@ class TestSessions:
 
 
 class TestAgents:
-    async def test_one_that_writes_its_calls(self) -> None:
+    async def test_react_agent_is_gated(self) -> None:
         """The calls of a ReAct agent are gated."""
         tools = Tools()
         answers = [
@@ -152,7 +152,7 @@ class TestAgents:
         assert tools.names() == ["lookup"]
         assert any("Tool 'rm' blocked" in each for each in found.values())
 
-    async def test_a_workflow_of_agents(self) -> None:
+    async def test_workflow_is_one_session(self) -> None:
         """All agents of a workflow belong to one session, and a handoff is a call."""
         tools = Tools(fails=False)
         handoff = Call("h1", "handoff", {"to_agent": "second", "reason": "test"})
@@ -163,7 +163,7 @@ class TestAgents:
         assert tools.names() == ["release", "test"]
         assert "Tool 'rm' blocked" in found["c1"]
 
-    async def test_one_of_a_workflow_alone(self) -> None:
+    async def test_workflow_agent_alone_is_gated(self) -> None:
         """An agent of a gated workflow is also gated when it runs alone."""
         tools = Tools()
         first = agent_of(tools, RM, name="first", description="First")
@@ -172,7 +172,7 @@ class TestAgents:
         assert tools.ran == []
         assert "Tool 'rm' blocked" in found["c1"]
 
-    async def test_tools_that_come_later(self) -> None:
+    async def test_later_tools_are_gated(self) -> None:
         """A tool that the agent gets later is gated."""
         tools = Tools()
         agent = gate_agent(FunctionAgent(tools=[], llm=model_of(RM), name="bot"), RULED)
@@ -181,7 +181,7 @@ class TestAgents:
         assert tools.ran == []
         assert "Tool 'rm' blocked" in found["c1"]
 
-    async def test_a_handoff_that_is_blocked(self) -> None:
+    async def test_blocked_handoff_does_not_run(self) -> None:
         """After a blocked handoff the other agent does not run."""
         tools = Tools()
         handoff = Call("h1", "handoff", {"to_agent": "second", "reason": "test"})
@@ -191,7 +191,7 @@ class TestAgents:
         found = await outputs_of(gate_agent(workflow, approving("block handoff")))
         assert list(found) == ["h1"]
 
-    async def test_code(self) -> None:
+    async def test_code_is_a_call(self) -> None:
         """Code is a call, and tools that it would call are refused by name."""
         ran = []
 
@@ -215,14 +215,14 @@ class TestAgents:
         coverage = await check_coverage(gated)
         assert coverage.gated == ("execute",)
 
-    async def test_no_gate(self) -> None:
+    async def test_probe_without_a_gate_raises(self) -> None:
         """The probe raises an error without a gate."""
         with pytest.raises(TypeError, match="has no gate"):
             await check_coverage(agent_of(Tools()))
 
 
 class TestCalls:
-    async def test_arguments_that_the_program_has_set(self) -> None:
+    async def test_gate_judges_preset_arguments(self) -> None:
         """The gate judges preset arguments together with the model's."""
         ran = []
 
@@ -238,7 +238,7 @@ class TestCalls:
         await outputs_of(gate_agent(agent, approving('block deploy when input.env = "prod"')))
         assert ran == []
 
-    async def test_an_edit_that_leaves_them_out(self) -> None:
+    async def test_edit_without_preset_arguments_is_refused(self) -> None:
         """An edit without the preset arguments is refused, because the tool would add them again."""
         ran = []
 
@@ -256,7 +256,7 @@ class TestCalls:
         assert ran == []
         assert "lacks arguments that the tool presets: env" in found["c1"]
 
-    async def test_arguments_that_change_while_the_gate_decides(self) -> None:
+    async def test_arguments_changed_during_the_decision_have_no_effect(self) -> None:
         """A call runs with the approved arguments although its event changes in between."""
         seen, ran = list[Any](), list[Any]()
 
@@ -283,7 +283,7 @@ class TestCalls:
         await handler
         assert ran == [{"env": "test"}]
 
-    async def test_a_context_that_the_tool_takes(self) -> None:
+    async def test_context_parameter_is_not_judged(self) -> None:
         """The framework passes the context, which the gate does not see."""
         ran = []
 
@@ -302,7 +302,7 @@ class TestCalls:
         assert ran == [(True, "staging")]
         assert "A person changed env" in found["c1"]
 
-    async def test_a_tool_that_waits_itself(self) -> None:
+    async def test_tool_that_waits_for_an_event_has_one_request(self) -> None:
         """A tool that waits for an event runs again afterwards, with one request."""
         begun = []
 
@@ -333,7 +333,7 @@ class TestCalls:
         assert len(begun) == 2
         assert asked == [1]
 
-    async def test_a_tool_that_is_cut_off(self) -> None:
+    async def test_cancelled_call_has_an_unknown_outcome(self) -> None:
         """A cancelled call has an unknown outcome, which unlocks nothing."""
         begun = asyncio.Event()
 
@@ -360,14 +360,14 @@ DEPLOY = [Call("c1", "deploy", {"env": "prod"})]
 
 
 class TestPauses:
-    async def paused(self, agent: Any, gates: Gates, **how: Any) -> str:
+    async def run_until_paused(self, agent: Any, gates: Gates, **how: Any) -> str:
         """Return a run that waits for an operator, as text."""
         gated = gate_agent(agent, gates, thread="t1", pause_after=0.0)
         saved = await pause(gated.run(user_msg="go", **how))
         assert saved is not None
         return json.dumps(saved)
 
-    async def go_on(self, agent: Any, gates: Gates, saved: str, memory: Any = None) -> Any:
+    async def resume_run(self, agent: Any, gates: Gates, saved: str, memory: Any = None) -> Any:
         """Resume a run from its text alone, and return its result."""
         gated = gate_agent(agent, gates, thread="t1", pause_after=5.0)
         handler = gated.run(ctx=Context.from_dict(gated, json.loads(saved)))
@@ -376,79 +376,79 @@ class TestPauses:
         assert await pause(handler) is None
         return await handler
 
-    async def test_the_conversation(self, tmp_path: Path) -> None:
+    async def test_resumed_run_has_its_messages(self, tmp_path: Path) -> None:
         """A resumed run has the messages of its beginning."""
         read: list[Any] = []
         agent = agent_of(Tools())
         agent.llm.response_generator = lambda messages, **_: read.append(messages) or ChatMessage("done")
         async with place("at a server", tmp_path) as where:
-            saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
+            saved = await self.run_until_paused(agent_of(Tools(), DEPLOY), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(True)
-            await self.go_on(agent, where.gates(), saved)
+            await self.resume_run(agent, where.gates(), saved)
         assert str(read[-1][0].content) == "go"
         assert "deployed to prod" in str(read[-1][-1].content)
 
-    async def test_a_memory_of_its_own(self, tmp_path: Path) -> None:
+    async def test_custom_memory_must_be_set_again(self, tmp_path: Path) -> None:
         """A custom memory has to be set again; without it the call does not run."""
         tools, memory = Tools(), Memory.from_defaults()
         async with place("at a server", tmp_path) as where:
-            saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates(), memory=memory)
+            saved = await self.run_until_paused(agent_of(Tools(), DEPLOY), where.gates(), memory=memory)
             where.operator.answers["deploy"] = ApprovalAnswer(True)
             with pytest.raises(Exception, match=r'await handler.ctx.store.set\("memory", memory\)'):
-                await self.go_on(agent_of(tools), where.gates(), saved)
+                await self.resume_run(agent_of(tools), where.gates(), saved)
             assert tools.ran == []
-            await self.go_on(agent_of(tools), where.gates(), saved, memory)
+            await self.resume_run(agent_of(tools), where.gates(), saved, memory)
         assert tools.names() == ["deploy"]
 
     @pytest.mark.parametrize("later", ["c1", "c2"])
-    async def test_a_later_call_that_waits(self, later: str, tmp_path: Path) -> None:
+    async def test_second_pause_resumes_only_the_new_call(self, later: str, tmp_path: Path) -> None:
         """A run that pauses again resumes with the new waiting call only, even under the same id."""
         tools, push = Tools(), [Call(later, "push", {"branch": "main"})]
         async with place("at a server", tmp_path) as where:
-            saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
+            saved = await self.run_until_paused(agent_of(Tools(), DEPLOY), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(True)
             gated = gate_agent(agent_of(tools, push), where.gates(), thread="t1", pause_after=1.0)
             again = await pause(gated.run(ctx=Context.from_dict(gated, json.loads(saved))))
             assert tools.names() == ["deploy"]
             where.operator.answers["push"] = ApprovalAnswer(True)
-            await self.go_on(agent_of(tools), where.gates(), json.dumps(again))
+            await self.resume_run(agent_of(tools), where.gates(), json.dumps(again))
         assert tools.names() == ["deploy", "push"]
         assert sorted(where.operator.asked) == ["deploy", "push"]
 
-    async def test_an_edit_meanwhile(self, tmp_path: Path) -> None:
+    async def test_edit_during_a_pause(self, tmp_path: Path) -> None:
         """The call runs as edited during the pause, and the model reads about the edit."""
         tools = Tools()
         async with place("at a server", tmp_path) as where:
-            saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
+            saved = await self.run_until_paused(agent_of(Tools(), DEPLOY), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(True, input=EDITED)
-            result = await self.go_on(agent_of(tools), where.gates(), saved)
+            result = await self.resume_run(agent_of(tools), where.gates(), saved)
         assert tools.ran == [("deploy", EDITED)]
         assert NOTICE in result.tool_calls[0].tool_output.content
 
-    async def test_a_denial_meanwhile(self, tmp_path: Path) -> None:
+    async def test_denial_during_a_pause(self, tmp_path: Path) -> None:
         """A call that is denied during the pause does not run."""
         tools = Tools()
         async with place("at a server", tmp_path) as where:
-            saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
+            saved = await self.run_until_paused(agent_of(Tools(), DEPLOY), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(False, reason="not today")
-            result = await self.go_on(agent_of(tools), where.gates(), saved)
+            result = await self.resume_run(agent_of(tools), where.gates(), saved)
         assert tools.ran == []
         assert "not today" in result.tool_calls[0].tool_output.content
 
-    async def test_arguments_changed_in_what_was_kept(self, tmp_path: Path) -> None:
+    async def test_approval_does_not_cover_changed_text(self, tmp_path: Path) -> None:
         """An approval does not cover a call that was changed in the saved text."""
         tools = Tools()
         async with place("at a server", tmp_path) as where:
-            saved = await self.paused(agent_of(Tools(), DEPLOY), where.gates())
+            saved = await self.run_until_paused(agent_of(Tools(), DEPLOY), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(True)
             await until_decided(where, "c1")
             where.operator.answers["deploy"] = ApprovalAnswer(False, reason="another one")
             changed = saved.replace('\\"prod\\"', '\\"moon\\"')
             assert changed != saved
-            await self.go_on(agent_of(tools), where.gates(), changed)
+            await self.resume_run(agent_of(tools), where.gates(), changed)
         assert tools.ran == []
 
-    async def test_a_workflow_of_agents(self, tmp_path: Path) -> None:
+    async def test_workflow_resumes_at_the_waiting_agent(self, tmp_path: Path) -> None:
         """A workflow resumes at the agent whose call waited."""
 
         def workflow(tools: Tools, *answers: Any) -> AgentWorkflow:
@@ -457,12 +457,12 @@ class TestPauses:
 
         tools = Tools()
         async with place("at a server", tmp_path) as where:
-            saved = await self.paused(workflow(Tools(), DEPLOY), where.gates())
+            saved = await self.run_until_paused(workflow(Tools(), DEPLOY), where.gates())
             where.operator.answers["deploy"] = ApprovalAnswer(True)
-            await self.go_on(workflow(tools), where.gates(), saved)
+            await self.resume_run(workflow(tools), where.gates(), saved)
         assert tools.names() == ["deploy"]
 
-    async def test_a_run_that_does_not_wait(self) -> None:
+    async def test_run_that_does_not_wait_ends(self) -> None:
         """A run that does not wait ends with the handler's result or exception."""
         agent = gate_agent(agent_of(Tools()), RULED, pause_after=0.0)
         handler = agent.run(user_msg="go")

@@ -90,7 +90,7 @@ class TestUnseenTools:
         assert list(found.unseen) == ["web_search"]
         assert "web_search" in str(found)
 
-    async def test_that_comes_later(self) -> None:
+    async def test_later_tool_stops_the_run(self) -> None:
         """Such a tool that is added after the agent was gated stops the run."""
         agent = gate_agent(agent_of(Tools(), []), create_gate(compile_rules(RULES).registry))
         agent.tools.append(WebSearchTool())
@@ -99,7 +99,7 @@ class TestUnseenTools:
 
 
 class TestReach:
-    async def test_agents_behind_handoffs_and_tools(self) -> None:
+    async def test_agents_in_handoffs_and_tools_share_the_session(self) -> None:
         """Agents behind a handoff and among the tools share the gate and the session."""
         tools = Tools(fails=False)
         inner = agent_of(tools, [Call("i1", "rm", {"path": "/"})])
@@ -121,7 +121,7 @@ class TestReach:
         # The release needs the test that ran before the handoff.
         assert tools.names() == ["release", "test"]
 
-    async def test_copies(self) -> None:
+    async def test_clones_are_gated(self) -> None:
         """A clone of a gated agent is gated, too."""
         tools = Tools()
         agent = gate_agent(
@@ -130,7 +130,7 @@ class TestReach:
         await Runner.run(agent.clone(name="copy"), "go", run_config=QUIET)
         assert tools.ran == []
 
-    async def test_runs_without_a_thread_are_sessions_of_their_own(self) -> None:
+    async def test_run_without_a_thread_is_its_own_session(self) -> None:
         """Without a thread, a call in one run unlocks nothing in the next run of the agent."""
         tools = Tools(fails=False)
         agent = gate_agent(
@@ -144,7 +144,7 @@ class TestReach:
         assert tools.names() == ["test"]
 
     @pytest.mark.slow
-    async def test_runs_that_are_over_are_forgotten(self) -> None:
+    async def test_state_of_finished_runs_is_released(self) -> None:
         """The state of a finished run without a thread is released."""
         gates = Gates(create_gate(compile_rules(RULES).registry))
         await Runner.run(
@@ -155,12 +155,12 @@ class TestReach:
 
 
 class TestProbe:
-    async def test_of_an_agent_without_a_gate(self) -> None:
+    async def test_missing_gate_is_an_error(self) -> None:
         """The error says that the agent has no gate."""
         with pytest.raises(TypeError, match="has no gate"):
             await check_coverage(agent_of(Tools(), []))
 
-    async def test_that_runs(self) -> None:
+    async def test_probe_that_runs_raises(self) -> None:
         """The probe raises an error if it runs, because the tools bypass the gate."""
         agent = gate_agent(agent_of(Tools(), []), create_gate(compile_rules(RULES).registry))
         type(agent).get_all_tools = Agent.get_all_tools  # type: ignore[method-assign]
@@ -174,7 +174,7 @@ class TestProbe:
 
 
 class TestOutcomes:
-    async def test_cancelled(self, tmp_path: Path) -> None:
+    async def test_cancelled_call_has_an_unknown_outcome(self, tmp_path: Path) -> None:
         """A cancelled call has an unknown outcome, which unlocks nothing."""
         started = asyncio.Event()
 
@@ -204,7 +204,7 @@ class TestOutcomes:
 
 
 class TestArguments:
-    async def test_a_key_that_stands_twice(self) -> None:
+    async def test_repeated_key_blocks_the_call(self) -> None:
         """A call with a repeated key does not run, because gate and tool could read different values."""
         tools = Tools()
         agent = agent_of(tools, [])

@@ -120,13 +120,13 @@ def gated(**how: Any) -> GateCapability:
 
 
 class TestUnseenTools:
-    async def test_native_ones(self) -> None:
+    async def test_native_tool_ends_the_run(self) -> None:
         """A tool that the provider runs ends the run before the model is asked."""
         agent = agent_of(Tools(), [], gated(), NativeTool(WebSearchTool()))
         with pytest.raises(UnseenToolError, match="'web_search': the model's provider runs it"):
             await agent.run("go")
 
-    async def test_deferred_ones(self) -> None:
+    async def test_deferred_tool_ends_the_run(self) -> None:
         """A deferred tool ends the run, too, unless `passthrough` names it."""
         external = ExternalToolset([ToolDefinition(name="outside", description="Outside")])
         with pytest.raises(UnseenToolError, match="'outside': it is deferred"):
@@ -136,7 +136,7 @@ class TestUnseenTools:
         assert list(found.unseen) == ["outside"]
         assert "outside" not in found.gated
 
-    async def test_no_gate(self) -> None:
+    async def test_missing_capability_raises(self) -> None:
         """The probe raises an error for an agent without the capability."""
         with pytest.raises(CoverageError, match="no call is gated"):
             await check_coverage(agent_of(Tools(), []))
@@ -159,7 +159,7 @@ class Changes(AbstractCapability[Any]):
 
 class TestOtherCapabilities:
     @pytest.mark.parametrize("first", [True, False])
-    async def test_that_change_a_call(self, first: bool) -> None:
+    async def test_gate_judges_the_changed_arguments(self, first: bool) -> None:
         """The gate judges the arguments as another capability changed them, at any place in the list."""
         tools = Tools()
         order = [Changes(late=False), gated()]
@@ -168,7 +168,7 @@ class TestOtherCapabilities:
         assert tools.ran == [("lookup", {"text": "changed"})]
 
     @pytest.mark.parametrize("first", [True, False])
-    async def test_that_change_an_approved_call(self, first: bool) -> None:
+    async def test_change_after_the_approval_does_not_run(self, first: bool) -> None:
         """A tool does not run with arguments that differ from the approved ones."""
         tools = Tools()
         order = [Changes(late=True), gated()]
@@ -179,7 +179,7 @@ class TestOtherCapabilities:
 
 
 class TestArguments:
-    async def test_an_edit_that_does_not_fit(self) -> None:
+    async def test_unsuitable_edit_does_not_run(self) -> None:
         """A tool does not run with an edited input that does not fit, and the model reads the reason."""
         from interlock.engine.gate import ApprovalAnswer
 

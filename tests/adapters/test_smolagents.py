@@ -136,7 +136,7 @@ class TestContract(AdapterContract):
 
 
 class TestCalls:
-    def test_an_error_that_is_raised(self) -> None:
+    def test_error_that_ends_the_step_counts_as_failed(self) -> None:
         """A tool whose error ends the step counts as failed."""
         tools = Tools()
         agent = gate_agent(
@@ -146,7 +146,7 @@ class TestCalls:
         assert tools.names() == ["test"]
         assert "blocked" in agent.model.read[-1]
 
-    def test_a_value_of_the_state(self) -> None:
+    def test_gate_judges_the_value_of_a_state_name(self) -> None:
         """The gate judges the value behind a name in the arguments."""
         tools = Tools()
         rules = 'block deploy when input.env = "prod"'
@@ -155,7 +155,7 @@ class TestCalls:
         agent.run("go", additional_args={"where": "prod"})
         assert tools.ran == []
 
-    def test_a_tool_that_comes_later(self) -> None:
+    def test_later_tool_is_gated(self) -> None:
         """A tool that an agent gets later is gated."""
         tools = Tools()
         agent = gate_agent(calling(tools, [Call("c1", "rm", {"path": "/"})]), RULED)
@@ -163,7 +163,7 @@ class TestCalls:
         agent.run("go")
         assert tools.ran == []
 
-    def test_a_tool_of_two_agents(self) -> None:
+    def test_shared_tool_stays_ungated_elsewhere(self) -> None:
         """A tool that another agent shares stays ungated there."""
         tools = Tools()
         one, other = calling(tools, [Call("c1", "rm", {"path": "/"})]), calling(Tools())
@@ -172,7 +172,7 @@ class TestCalls:
         one.run("go")
         assert tools.names() == ["rm"]
 
-    def test_a_tool_that_is_set_up(self) -> None:
+    def test_tool_setup_is_kept(self) -> None:
         """The setup that a tool runs before its first call is kept."""
 
         class Late(Tool):
@@ -193,7 +193,7 @@ class TestCalls:
         agent.run("go")
         assert "ready" in model.read[-1]
 
-    def test_arguments_that_change_while_the_gate_decides(self) -> None:
+    def test_arguments_changed_during_the_decision_have_no_effect(self) -> None:
         """A call runs with the approved arguments although the model's answer changes in between."""
         ran, target = list[Any](), {"env": "test"}
 
@@ -216,7 +216,7 @@ class TestCalls:
         gate_agent(agent, create_gate(compile_rules(RULES).registry, confirm=confirm)).run("go")
         assert ran == [{"env": "test"}]
 
-    def test_managed_agents(self) -> None:
+    def test_managed_agents_share_the_session(self) -> None:
         """The calls of managed agents belong to their manager's session."""
         tools = Tools(fails=False)
         below = calling(tools, [Call("b1", "release")])
@@ -233,7 +233,7 @@ class TestCalls:
 
 
 class TestPauses:
-    def test_a_step_begins_at_the_model(self) -> None:
+    def test_saved_run_does_not_make_its_open_calls(self) -> None:
         """smolagents cannot pause: a run makes no call of its memory that has no result.
 
         If this fails, the adapter may learn to pause.
@@ -247,7 +247,7 @@ class TestPauses:
 
 
 class TestCode:
-    def test_the_block_is_a_call(self) -> None:
+    def test_code_block_is_a_call(self) -> None:
         """Blocked code does not run, and the model reads the reason."""
         tools = Tools()
         agent = gate_agent(coding(tools, 'lookup("a")'), approving("block python"))
@@ -255,7 +255,7 @@ class TestCode:
         assert tools.ran == []
         assert "Tool 'python' blocked" in "".join(agent.model.read)
 
-    def test_its_tools_are_calls(self) -> None:
+    def test_tools_of_the_code_are_calls(self) -> None:
         """A tool that the code calls is blocked separately, and ends the block of code."""
         tools = Tools()
         agent = gate_agent(coding(tools, 'lookup("a")\nrm("/")\nlookup("b")'), RULED)
@@ -263,7 +263,7 @@ class TestCode:
         assert tools.ran == [("lookup", {"text": "a"})]
         assert "Tool 'rm' blocked" in agent.model.read[-1]
 
-    def test_an_edited_tool(self) -> None:
+    def test_edited_tool_returns_its_plain_value(self) -> None:
         """The code gets the tool's plain value, and the model reads about the edit in the logs."""
         tools = Tools()
         agent = coding(tools, 'print(deploy("prod") == "deployed to staging")')
@@ -272,7 +272,7 @@ class TestCode:
         assert "True" in agent.model.read[-1]
         assert NOTICE in agent.model.read[-1]
 
-    def test_edited_code(self) -> None:
+    def test_edited_code_runs_as_approved(self) -> None:
         """An edited block runs as approved."""
         tools = Tools()
         agent = coding(tools, 'lookup("a")')
@@ -282,7 +282,7 @@ class TestCode:
         assert tools.ran == [("lookup", {"text": "b"})]
         assert "A person changed code" in agent.model.read[-1]
 
-    def test_a_function_of_an_earlier_block(self) -> None:
+    def test_earlier_function_calls_gated_tools(self) -> None:
         """A function that an earlier block defined calls gated tools."""
         tools = Tools()
         agent = coding(tools, 'def clean():\n    return rm("/")', "clean()")
@@ -321,7 +321,7 @@ class TestUnseenTools:
 
         return CodeAgent([lookup], Script("1"), executor=Elsewhere(), verbosity_level=LogLevel.OFF)
 
-    def test_an_executor_elsewhere(self) -> None:
+    def test_remote_executor_tools_are_refused(self) -> None:
         """Tools that run in a remote executor are refused by name."""
         with pytest.raises(UnseenToolError, match="'lookup': the code's executor runs it elsewhere"):
             gate_agent(self.agent(), RULED)
@@ -334,7 +334,7 @@ class TestUnseenTools:
         assert found.gated == ("python",)
         assert list(found.unseen) == ["lookup"]
 
-    def test_no_gate(self) -> None:
+    def test_probe_without_a_gate_raises(self) -> None:
         """The probe raises an error without a gate."""
         with pytest.raises(TypeError, match="has no gate"):
             check_coverage(calling(Tools()))

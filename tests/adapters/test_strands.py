@@ -151,7 +151,7 @@ def asking(operator: Operator, **how: Any) -> GateHooks:
 
 class TestChanges:
     @pytest.mark.parametrize("where", ["hook", "middleware"])
-    async def test_the_gate_judges_what_runs(self, where: str) -> None:
+    async def test_gate_judges_the_final_arguments(self, where: str) -> None:
         """An operator sees the arguments as a later hook or middleware changed them."""
 
         def by_hook(event: BeforeToolCallEvent) -> None:
@@ -171,7 +171,7 @@ class TestChanges:
         assert tools.ran == [("deploy", EDITED)]
 
     @pytest.mark.parametrize("where", ["hook", "middleware"])
-    async def test_another_tool(self, where: str) -> None:
+    async def test_substituted_tool_is_gated_by_its_name(self, where: str) -> None:
         """A tool that a hook or middleware substitutes is gated under its own name."""
         tools = Tools()
         rm = tool(tools.functions()[1])
@@ -194,7 +194,7 @@ class TestChanges:
         assert tools.ran == []
 
     @pytest.mark.parametrize("state", ["kept", "emptied"])
-    async def test_a_middleware_that_runs_the_tool(self, state: str) -> None:
+    async def test_middleware_runs_the_gated_tool(self, state: str) -> None:
         """A middleware that runs a tool itself runs the gated tool."""
         tools = Tools()
 
@@ -209,14 +209,14 @@ class TestChanges:
         assert "blocked" in outputs_of(agent)["c1"]
         assert tools.ran == []
 
-    def test_a_tool_with_its_own_run(self) -> None:
+    def test_tool_with_its_own_stream_is_refused(self) -> None:
         """A tool object with its own `stream` is refused when the agent is made."""
         rm = tool(Tools().functions()[1])
         rm.stream = rm.stream  # type: ignore[method-assign]
         with pytest.raises(TypeError, match="'rm' has its stream as an attribute"):
             agent_of(Tools(), hooks=[hooks_of()], tools=[rm])
 
-    async def test_a_tool_that_gets_its_own_run_later(self) -> None:
+    async def test_replaced_stream_method_ends_the_run(self) -> None:
         """A tool that gets its own `stream` after it was gated ends the run."""
         tools = Tools()
         rm = tool(tools.functions()[1])
@@ -226,7 +226,7 @@ class TestChanges:
             await agent.invoke_async("go")
         assert tools.ran == []
 
-    async def test_a_retry(self) -> None:
+    async def test_retry_is_judged_again(self) -> None:
         """A call that a hook repeats is judged as another call."""
         tools = Tools()
 
@@ -241,7 +241,7 @@ class TestChanges:
 
 
 class TestAgents:
-    async def test_an_agent_among_the_tools(self) -> None:
+    async def test_agent_as_a_tool_shares_the_session(self) -> None:
         """The calls of an agent that is a tool belong to the outer agent's session."""
         tools = Tools(fails=False)
         inner = agent_of(tools, [Call("i1", "rm", {"path": "/"}), Call("i2", "test")], name="inner")
@@ -256,7 +256,7 @@ class TestAgents:
         assert "released" in outputs_of(outer)["c2"]
         assert tools.names() == ["release", "test"]
 
-    def test_one_with_a_gate_of_its_own(self) -> None:
+    def test_inner_agent_keeps_its_own_gate(self) -> None:
         """An agent that is a tool and has another gate keeps that gate."""
         tools = Tools()
         inner = agent_of(tools, [Call("i1", "rm", {"path": "/"})], name="inner", hooks=[hooks_of()])
@@ -269,7 +269,7 @@ class TestAgents:
         outer("go")
         assert tools.ran == []
 
-    async def test_without_a_session_manager(self) -> None:
+    async def test_agent_without_a_session_manager_has_one_session(self) -> None:
         """Without a session manager, each agent has one session for all its runs."""
         tools, hooks = Tools(fails=False), hooks_of()
         first = agent_of(tools, [Call("c1", "test")], hooks=[hooks])
@@ -281,7 +281,7 @@ class TestAgents:
         await first.invoke_async("go on")
         assert tools.names() == ["release", "test"]
 
-    def test_calls_of_the_program(self) -> None:
+    def test_program_calls_are_gated(self) -> None:
         """Calls that a program makes by `agent.tool` are gated, too."""
         tools = Tools()
         agent = agent_of(tools, hooks=[hooks_of(pause_after=0.0)])
@@ -295,28 +295,28 @@ class TestUnseenTools:
         "config",
         [{"anthropic_tools": [{"type": "t", "name": "web"}]}, {"params": {"tools": [{"type": "web"}]}}],
     )
-    def test_of_the_provider(self, config: dict[str, Any]) -> None:
+    def test_provider_tool_is_refused(self, config: dict[str, Any]) -> None:
         """A tool in the model's settings is refused unless `passthrough` names it."""
         with pytest.raises(UnseenToolError, match="'web': the model's provider runs it"):
             Agent(model=FakeModel(**config), hooks=[hooks_of()])
         agent = Agent(model=FakeModel(**config), hooks=[hooks_of(passthrough=("web",))])
         assert list(check_coverage(agent).unseen) == ["web"]
 
-    async def test_that_come_later(self) -> None:
+    async def test_later_provider_tool_ends_the_run(self) -> None:
         """Such a tool that is added later ends the run before the model is asked."""
         agent = agent_of(Tools(), hooks=[hooks_of()])
         agent.model.update_config(params={"tools": [{"type": "web"}]})
         with pytest.raises(UnseenToolError):
             await agent.invoke_async("go")
 
-    def test_no_gate(self) -> None:
+    def test_missing_hooks_are_reported(self) -> None:
         """An agent without the hooks is reported."""
         with pytest.raises(CoverageError, match="no call is gated"):
             check_coverage(agent_of(Tools()))
 
 
 class TestOutcomes:
-    async def test_a_tool_that_is_cut_off(self, tmp_path: Path) -> None:
+    async def test_cancelled_run_has_an_unknown_outcome(self, tmp_path: Path) -> None:
         """A call in a cancelled run has an unknown outcome."""
         running = asyncio.Event()
 
@@ -343,7 +343,7 @@ class TestOutcomes:
 
             await until(ended)
 
-    async def test_a_tool_that_asks(self) -> None:
+    async def test_interrupting_tool_is_requested_once(self) -> None:
         """A call whose tool interrupts the run is requested once."""
         operator = Operator({"push": ApprovalAnswer(True)})
 
@@ -363,7 +363,7 @@ class TestOutcomes:
         assert "yes pushed b" in outputs_of(agent)["c1"]
         assert operator.asked == ["push"]
 
-    async def test_a_resume_approves_nothing(self) -> None:
+    async def test_foreign_resume_does_not_approve(self) -> None:
         """A foreign answer to a pause does not approve the call, which keeps waiting."""
         tools, operator = Tools(), Operator()
         hooks = asking(operator, pause_after=0.01)
@@ -380,7 +380,7 @@ class TestOutcomes:
         assert tools.ran == []
 
 
-async def test_two_calls_of_one_id() -> None:
+async def test_duplicate_id_is_allowed_only_once() -> None:
     """Of two calls with one id, a permission allows only one."""
     tools = Tools()
     agent = agent_of(tools, [Call("p1", "publish"), Call("p1", "publish")], hooks=[hooks_of()])

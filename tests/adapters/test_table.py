@@ -18,12 +18,12 @@ class TestTable:
         modules = {path.stem for path in (ROOT / "adapters").glob("*.py")} - shared
         assert {row.page.replace("-", "_") for row in ROWS} == modules
 
-    def test_versions_are_ones_that_install(self) -> None:
+    def test_tested_version_is_installable(self) -> None:
         """The extra allows the tested version."""
         versions = written_versions()
         for row in ROWS:
             assert versions[row.title] in SpecifierSet(row.requirement)
 
-    def test_takes_two_lines(self) -> None:
+    def test_program_needs_two_lines(self) -> None:
         """The program needs two lines: one imports the gate, one uses it."""
         assert {row.title: row.lines for row in ROWS} == {row.title: 2 for row in ROWS}

@@ -22,7 +22,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 class TestWays:
     @pytest.mark.parametrize("way", cluster.WAYS)
-    def test_in_postgresql(
+    def test_postgresql_variants_write_every_decision(
         self, way: str, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """Each variant writes the decisions whose number it prints."""
@@ -30,7 +30,9 @@ class TestWays:
         assert capsys.readouterr().out.split()[0] == "6"
         assert [len(list(open_reader(postgresql).events(f"s0-{n}"))) for n in range(3)] == [3, 3, 3]
 
-    def test_in_a_file(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_sqlite_variant_writes_every_decision(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """The variant with SQLite writes the same number of decisions."""
         cluster._serve("sqlite", str(tmp_path / "file.db"), 0)
         assert capsys.readouterr().out.split()[0] == "6"

@@ -32,14 +32,14 @@ PATIENCE = 240
 
 
 class TestPackage:
-    def test_brings_nothing_else_along(self) -> None:
+    def test_has_no_dependencies(self) -> None:
         """No dependency at run time, and no record of where packages came from."""
         assert "dependencies" not in MANIFEST
         assert not {"install", "postinstall", "preinstall", "prepare"} & MANIFEST["scripts"].keys()
         tracked = run(["git", "ls-files", "."], PACKAGE).split()
         assert not [name for name in tracked if name.startswith(("dist", "node_modules", "package-lock"))]
 
-    def test_is_this_project_s_version(self) -> None:
+    def test_has_the_projects_version(self) -> None:
         """The client goes with the server of its version."""
         version = re.search(
             r'^version = "(.+)"$',
@@ -51,11 +51,11 @@ class TestPackage:
 
 
 class TestTypes:
-    def test_are_those_of_the_protocol(self) -> None:
+    def test_match_the_protocol(self) -> None:
         """`python -m tests.support.typescript` has been run since the protocol changed."""
         assert FILE.read_text("utf-8") == current()
 
-    def test_hold_in_the_package_and_for_its_users(self, tmp_path: Path) -> None:
+    def test_type_check_in_the_package_and_in_user_code(self, tmp_path: Path) -> None:
         """The sources, and a user's program with what has to be an error in it."""
         run([*compiler(), "--project", "test"], copied(tmp_path))
 
@@ -135,7 +135,7 @@ def examples() -> list[object]:
 @pytest.mark.slow
 class TestExamples:
     @pytest.mark.parametrize("block", examples())
-    async def test_run(self, block: Block, tmp_path: Path) -> None:
+    async def test_documented_programs_run(self, block: Block, tmp_path: Path) -> None:
         """Each program on the pages runs as it is; operators approve what it asks for."""
         install(stripped(tmp_path), tmp_path / "project")
         (tmp_path / "project" / "program.ts").write_text(block.text, encoding="utf-8")
@@ -206,7 +206,7 @@ VALUES: tuple[JsonValue, ...] = (
 
 
 class TestBothClients:
-    def test_tell_models_the_same(self, tmp_path: Path) -> None:
+    def test_models_get_the_same_texts(self, tmp_path: Path) -> None:
         """Edits and failures are the same for the clients in Python and TypeScript."""
         package = stripped(tmp_path)
         given = json.dumps({"edits": CASES, "values": VALUES})

@@ -17,7 +17,7 @@ from .cases import QUIRKS, UNMARKED, Json, classifier, compare, difference, excu
 from .scenarios import manager_steps, single_steps, wrap_steps
 
 
-def each(*names: str) -> pytest.MarkDecorator:
+def each_case(*names: str) -> pytest.MarkDecorator:
     """One test a recorded case."""
     cases = [case for name in names for case in load(name)]
     return pytest.mark.parametrize("case", cases, ids=[case["id"] for case in cases])
@@ -30,7 +30,7 @@ def limits_itself(rules: str | list[str] | None) -> bool:
 
 
 @pytest.fixture
-def unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
+def names_not_folded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Names judged as they are, as in the recordings; no case may differ for being folded (G-66) then."""
     monkeypatch.delitem(QUIRKS, "name_folds_to_a_rules_name")
     for module in (classify, names):
@@ -40,7 +40,7 @@ def unfolded(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestManager:
     """Scenarios of many nets."""
 
-    @each("rules", "nets", "hand")
+    @each_case("rules", "nets", "hand")
     def test_scenario(self, case: Json) -> None:
         """Every decision, question, callback and state is as recorded."""
         if limits_itself(case.get("rules")):
@@ -50,8 +50,8 @@ class TestManager:
             compare(case, manager_steps(case))
 
     @pytest.mark.slow
-    @pytest.mark.usefixtures("unfolded")
-    def test_enough_is_compared(self) -> None:
+    @pytest.mark.usefixtures("names_not_folded")
+    def test_most_events_are_compared(self) -> None:
         """Most recorded events agree, without any statement but that of folded names to excuse them.
 
         A case with a name that folds to another (` delete`, `TAG`) leaves the record at its first call of
@@ -69,7 +69,7 @@ class TestManager:
 class TestOneNet:
     """The low-level functions for one net."""
 
-    @each("single")
+    @each_case("single")
     def test_scenario(self, case: Json) -> None:
         """G-12: without a manager there is no abstain; all else is as recorded."""
         compare(case, single_steps(case))
@@ -78,13 +78,13 @@ class TestOneNet:
 class TestWrappedTools:
     """Tools behind a gate."""
 
-    @each("wrap")
+    @each_case("wrap")
     def test_scenario(self, case: Json) -> None:
         """G-30, G-31: what runs, what it returns or raises, and every callback are as recorded."""
         compare(case, wrap_steps(case))
 
     @pytest.mark.slow
-    def test_enough_is_compared(self) -> None:
+    def test_most_steps_are_compared(self) -> None:
         """Most recorded steps agree as they are."""
         agreed = total = 0
         for case in load("wrap"):
@@ -96,7 +96,7 @@ class TestWrappedTools:
 class TestRules:
     """The rules language."""
 
-    @each("compile")
+    @each_case("compile")
     def test_compile(self, case: Json) -> None:
         """Nets, reachable states, resolved names and error texts are as recorded."""
         found = self._difference(case)
@@ -124,7 +124,7 @@ class TestRules:
 class TestHistories:
     """Message histories."""
 
-    @each("extract")
+    @each_case("extract")
     def test_extract(self, case: Json) -> None:
         """G-32: entries, and what the classifier is asked, are as recorded."""
         seen: list[list[Any]] = []
@@ -145,7 +145,7 @@ class TestQuirks:
         assert [quirk for quirk, statement in QUIRKS.items() if statement == "G-5"] == ["js_key_order"]
 
     @pytest.mark.slow
-    def test_cases_marked_here_differ(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_noted_quirks_differ(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A quirk that is noted here, and not in the recordings, is one: without it the case differs."""
         run = {"rules": manager_steps, "single": single_steps}
         for name, steps in run.items():
@@ -157,7 +157,7 @@ class TestQuirks:
                         with pytest.raises(AssertionError, match=case["id"]):
                             compare(case, steps(case))
 
-    def test_limits_of_their_own_tool_are_refused(self) -> None:
+    def test_limit_per_its_own_tool_is_refused(self) -> None:
         """G-55: of all recorded rules only `limit A to N per A` does not compile here."""
         refused = [case["id"] for case in load("rules") if limits_itself(case["rules"])]
         assert refused == ["rules-00512", "rules-00894"]

@@ -36,7 +36,7 @@ def test_creation_is_all_or_nothing(host: Host, tmp_path: Path, power_loss: bool
         assert again.error is None, f"seed {seed}, {death}: {again.error}"
 
 
-def test_what_was_created_stays(host: Host, tmp_path: Path) -> None:
+def test_created_journal_survives_a_power_loss(host: Host, tmp_path: Path) -> None:
     """A journal that was opened exists after a power loss, under its name."""
     (tmp_path / "whole").mkdir()
     whole = host.life(LIFE, folder=str(tmp_path / "whole"))
@@ -59,12 +59,12 @@ class TestNames:
         assert host.life(life, folder=str(folder), death=death, synced=synced).killed
         return " ".join(sorted(path.name.removeprefix("file-") for path in folder.iterdir()))
 
-    def test_are_lost_in_part(self, host: Host, tmp_path: Path) -> None:
+    def test_unsynced_renames_are_lost_in_part(self, host: Host, tmp_path: Path) -> None:
         """Without a sync of the directory only the first few renames survive, or none."""
         found = {self.left(host, tmp_path / str(seed), seed, synced=False) for seed in range(24)}
         assert found == {"old", "made old", "moved old", "moved"}
 
-    def test_are_durable_when_synced(self, host: Host, tmp_path: Path) -> None:
+    def test_synced_renames_are_durable(self, host: Host, tmp_path: Path) -> None:
         """After a sync, all of them survive."""
         found = {self.left(host, tmp_path / str(seed), seed, synced=True) for seed in range(8)}
         assert found == {"moved"}

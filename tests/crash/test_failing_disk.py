@@ -43,7 +43,7 @@ class TestRefusedWrites:
 
 class TestRefusedSwitches:
     @pytest.mark.parametrize("disk", DISKS)
-    def test_are_as_if_never_made(self, host: Host, tmp_path: Path, disk: str) -> None:
+    def test_refused_switch_has_no_effect(self, host: Host, tmp_path: Path, disk: str) -> None:
         """If an operator is told after a refusal that rules are enforced, they are enforced."""
         error, kinds = DISKS[disk]
         life = "tests.crash.failing:switched"

@@ -57,7 +57,9 @@ class NoInput(BaseModel):
     """Empty input."""
 
 
-async def test_nobody_answers_what_is_being_withdrawn(hub: Hub, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_request_interrupted_while_written_is_withdrawn(
+    hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A request interrupted before it is on disk is withdrawn, and its answer comes too late."""
     held = Held(monkeypatch, ApprovalRequested, ApprovalWithdrawn)
     events = hub.subscribe()
@@ -78,7 +80,7 @@ async def test_nobody_answers_what_is_being_withdrawn(hub: Hub, monkeypatch: pyt
     assert fold(await hub.recorded(session)) == await hub.session(session)
 
 
-async def test_nothing_is_withdrawn_that_was_not_asked(hub: Hub) -> None:
+async def test_interrupted_preview_withdraws_nothing(hub: Hub) -> None:
     """A session interrupted while a preview is created has requested nothing yet."""
     previewing = asyncio.Event()
 
@@ -100,7 +102,7 @@ async def test_nothing_is_withdrawn_that_was_not_asked(hub: Hub) -> None:
     assert fold(await hub.recorded(session)) == await hub.session(session)
 
 
-async def test_an_answer_that_comes_too_late_leaves_nothing_open(hub: Hub) -> None:
+async def test_request_stopped_at_its_answer_is_withdrawn(hub: Hub) -> None:
     """A request whose session is stopped at the moment of its answer is withdrawn."""
     events = hub.subscribe()
     session = await hub.open_session(bot(Shop(), C(deploy={}), T("ok")), SessionConfig(NETS))
@@ -116,7 +118,7 @@ async def test_an_answer_that_comes_too_late_leaves_nothing_open(hub: Hub) -> No
     assert [w.approval_id for w in bodies(hub, session, ApprovalWithdrawn)] == [request.id]
 
 
-async def test_what_was_asked_again_is_asked_again(hub: Hub, tmp_path: Path) -> None:
+async def test_replaced_request_is_made_again(hub: Hub, tmp_path: Path) -> None:
     """A request replaced by a new one interrupts nothing: after its host has died, it is made again."""
     rules = "require human-approval before deploy\nblock rm"
     registry = compile_rules(rules).registry

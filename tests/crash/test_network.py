@@ -208,7 +208,7 @@ def network(tmp_path: Path) -> Iterator[Network]:
 @pytest.mark.timeout(3600)
 class TestConsolesAndAgents:
     @pytest.mark.parametrize("way", [Network.cut, Network.restart, Network.kill_amid_its_end])
-    def test_go_on_at_another_server(
+    def test_continue_at_another_server(
         self, network: Network, way: Callable[[Network, Random], None]
     ) -> None:
         """Each request is decided once, no received answer is lost, and a handover loses no outcome."""

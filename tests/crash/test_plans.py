@@ -39,7 +39,7 @@ def die_and_go_on(
     return problems
 
 
-def test_what_is_left(host: Host, empty: Path, tmp_path: Path) -> None:
+def test_plan_keeps_its_remaining_uses(host: Host, empty: Path, tmp_path: Path) -> None:
     """G-110: whatever kills the hub, a plan permits its recorded remaining uses, and no more."""
     left: Counter[str] = Counter()
     tried = seeds(usual=2)

@@ -323,7 +323,7 @@ def cabled(tmp_path: Path) -> Iterator[Cluster]:
         machine.close()
 
 
-def survives(
+def disturb_and_check(
     cluster: Cluster,
     way: Callable[[Cluster, Random], None],
     record_property: Callable[[str, object], None],
@@ -345,22 +345,22 @@ def survives(
 class TestNothingAcknowledgedIsLost:
     @pytest.mark.variants
     @pytest.mark.parametrize("way", [killed, paused, restarted, cut_off, blinked])
-    def test_whatever_ends(
+    def test_events_survive_any_fault(
         self,
         cluster: Cluster,
         way: Callable[[Cluster, Random], None],
         record_property: Callable[[str, object], None],
     ) -> None:
         """Whatever ends, however often: acknowledged events are there, once, and in complete chains."""
-        survives(cluster, way, record_property)
+        disturb_and_check(cluster, way, record_property)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("way", [vanished, flickered])
-    def test_in_a_cut_network(
+    def test_events_survive_a_cut_network(
         self,
         cabled: Cluster,
         way: Callable[[Cluster, Random], None],
         record_property: Callable[[str, object], None],
     ) -> None:
         """The same holds if packets vanish, in both directions or in one, without any notification."""
-        survives(cabled, way, record_property)
+        disturb_and_check(cabled, way, record_property)

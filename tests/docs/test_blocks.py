@@ -59,7 +59,7 @@ LANGUAGES = {
 _OPENING = re.compile(r"^ *```", re.MULTILINE)
 
 
-def named(found: Iterator[Block]) -> list[object]:
+def as_parameters(found: Iterator[Block]) -> list[object]:
     """Return blocks as test parameters, named by their place."""
     return [pytest.param(block, id=block.where) for block in found]
 
@@ -86,7 +86,7 @@ def write_files(page: Path, directory: Path) -> None:
 
 class TestBlocks:
     @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-    def test_each_is_of_a_known_language(self, page: Path) -> None:
+    def test_each_has_a_known_language(self, page: Path) -> None:
         """Every block has a known language, because other blocks would not be checked."""
         found = blocks_of(page)
         assert {block.language for block in found} <= LANGUAGES
@@ -94,15 +94,15 @@ class TestBlocks:
 
 
 class TestShell:
-    @pytest.mark.parametrize("block", named(blocks("bash")))
-    def test_it_is_bash(self, block: Block) -> None:
+    @pytest.mark.parametrize("block", as_parameters(blocks("bash")))
+    def test_bash_can_parse_it(self, block: Block) -> None:
         """Bash can parse each block, whether or not it is run here."""
         done = subprocess.run(
             ["bash", "-n"], input=block.text, capture_output=True, text=True, check=False
         )
         assert (done.returncode, done.stderr) == (0, "")
 
-    @pytest.mark.parametrize("block", named(blocks("bash")))
+    @pytest.mark.parametrize("block", as_parameters(blocks("bash")))
     def test_each_command_is_accepted(self, block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
         """The parser accepts each `interlock` line, and the Makefile has each `make` target."""
         for line in block.text.replace("\\\n", "").splitlines():
@@ -117,7 +117,7 @@ class TestShell:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("page", pages_with("bash"))
-    def test_it_runs(self, page: Path, tmp_path: Path) -> None:
+    def test_blocks_of_a_page_run(self, page: Path, tmp_path: Path) -> None:
         """The blocks of a page run one after the other, with the page's files."""
         write_files(page, tmp_path)
         put_interlock(tmp_path / "bin")
@@ -166,17 +166,19 @@ def environment(home: Path) -> dict[str, str]:
 class TestPython:
     @pytest.mark.variants
     @pytest.mark.parametrize("page", pages_with("python"))
-    async def test_it_runs(self, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_blocks_of_a_page_run(
+        self, page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The blocks of a page run one after the other, with the names that the page describes."""
         monkeypatch.chdir(tmp_path)
         write_files(page, tmp_path)
-        async with surroundings(page, tmp_path, monkeypatch) as names:
+        async with page_names(page, tmp_path, monkeypatch) as names:
             for block in blocks_of(page):
                 if _is_run(block, "python"):
                     await run(block, names)
 
     @pytest.mark.slow
-    def test_the_readme_s_is_a_program(self, tmp_path: Path) -> None:
+    def test_readme_program_runs(self, tmp_path: Path) -> None:
         """The README's program runs unchanged as a file, with an answer from the terminal."""
         page = ROOT / "README.md"
         write_files(page, tmp_path)
@@ -195,8 +197,8 @@ class TestPython:
             assert (done.returncode, done.stderr) == (0, "")
             assert end in done.stdout
 
-    @pytest.mark.parametrize("block", named(b for b in blocks("python") if b.title or b.reason))
-    def test_what_is_not_run_has_its_names(self, block: Block) -> None:
+    @pytest.mark.parametrize("block", as_parameters(b for b in blocks("python") if b.title or b.reason))
+    def test_unexecuted_block_compiles_and_imports(self, block: Block) -> None:
         """A block that is not run compiles, and its imports from Interlock exist."""
         compile(block.text, block.where, "exec")
         for node in ast.walk(ast.parse(block.text)):
@@ -205,13 +207,13 @@ class TestPython:
                 module = pytest.importorskip(node.module or "")
                 assert [alias.name for alias in node.names if not hasattr(module, alias.name)] == []
 
-    @pytest.mark.parametrize("block", named(blocks("python")))
-    def test_it_uses_no_name_from_nowhere(self, block: Block) -> None:
+    @pytest.mark.parametrize("block", as_parameters(blocks("python")))
+    def test_every_name_is_defined(self, block: Block) -> None:
         """Each name is a builtin, is defined on the page, or is described there as given."""
         known = set(dir(builtins)) | PROVIDED.get(str(block.page.relative_to(ROOT)), set())
         for other in blocks_of(block.page):
             if other.language == "python":
-                known |= made_in(ast.parse(other.text))
+                known |= names_bound_in(ast.parse(other.text))
         used = {
             node.id
             for node in ast.walk(ast.parse(block.text))
@@ -237,7 +239,7 @@ PROVIDED: Mapping[str, set[str]] = {
 """Names that a page uses and only describes in words."""
 
 
-def made_in(tree: ast.AST) -> set[str]:
+def names_bound_in(tree: ast.AST) -> set[str]:
     """Return the names that a program binds."""
     found: set[str] = set()
     for node in ast.walk(tree):
@@ -265,7 +267,7 @@ async def run(block: Block, names: dict[str, object]) -> None:
 
 
 @asynccontextmanager
-async def surroundings(
+async def page_names(
     page: Path, directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[dict[str, object]]:
     """The names for a page's programs, with scripted models and, on the server page, a running server."""
@@ -287,10 +289,10 @@ async def surroundings(
     async with served(directory, rules="block rm") as server:
         monkeypatch.setenv("INTERLOCK_URL", server.url)
         monkeypatch.setenv("INTERLOCK_TOKEN", server.agent)
-        yield names | model_of_its_own()
+        yield names | own_model()
 
 
-def model_of_its_own() -> dict[str, object]:
+def own_model() -> dict[str, object]:
     """Return a program's own model and tools: one call, then an answer, in litellm's form."""
     function = SimpleNamespace(name="deploy", arguments='{"env": "prod"}')
     call = SimpleNamespace(id="1", type="function", function=function)
@@ -308,7 +310,7 @@ def model_of_its_own() -> dict[str, object]:
 
 
 class TestFiles:
-    @pytest.mark.parametrize("block", named(blocks("rules")))
+    @pytest.mark.parametrize("block", as_parameters(blocks("rules")))
     def test_rules_compile(self, block: Block, tmp_path: Path) -> None:
         """Rules compile without errors."""
         path = tmp_path / (block.title or "block.rules")
@@ -319,7 +321,9 @@ class TestFiles:
         assert load_rules(path).registry
 
     @pytest.mark.variants
-    @pytest.mark.parametrize("block", named(b for b in blocks("toml") if b.title == "interlock.toml"))
+    @pytest.mark.parametrize(
+        "block", as_parameters(b for b in blocks("toml") if b.title == "interlock.toml")
+    )
     def test_settings_are_accepted(
         self, block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -343,15 +347,17 @@ class TestFiles:
         hook_settings(environ=environ)
         check_keymap(key_settings(environ=environ, directory=elsewhere))
 
-    @pytest.mark.parametrize("block", named(b for b in blocks("toml") if b.title != "interlock.toml"))
+    @pytest.mark.parametrize(
+        "block", as_parameters(b for b in blocks("toml") if b.title != "interlock.toml")
+    )
     def test_agent_files_load(self, block: Block, tmp_path: Path) -> None:
         """All keys and values of an agent file are valid."""
         path = tmp_path / (block.title or "agent.toml")
         path.write_text(block.text, encoding="utf-8")
         assert load_agent_file(path).task
 
-    @pytest.mark.parametrize("block", named(blocks("json")))
-    def test_json_is_json(self, block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
+    @pytest.mark.parametrize("block", as_parameters(blocks("json")))
+    def test_json_is_valid(self, block: Block, monkeypatch: pytest.MonkeyPatch) -> None:
         """The block is valid JSON: lines, a plan, or a client's configuration with a valid command."""
         if (block.title or "").endswith(".jsonl"):
             assert [json.loads(line) for line in block.text.splitlines()]

@@ -25,7 +25,7 @@ class TestManyServers:
         assert args.rules == ["/etc/interlock/server.rules"]
         assert Address.parse(args.listen.replace("%i", "8737")).port == 8737
 
-    def test_unit(self) -> None:
+    def test_unit_is_valid(self) -> None:
         """The unit has valid options, ends the server with SIGTERM and restarts it."""
         unit = ConfigParser(interpolation=None, strict=False)
         unit.optionxform = str  # type: ignore[assignment, method-assign]
@@ -36,7 +36,7 @@ class TestManyServers:
         self.check(line)
         assert (service["Restart"], service["KillSignal"]) == ("always", "SIGTERM")
 
-    def test_compose(self) -> None:
+    def test_compose_file_is_valid(self) -> None:
         """Both services run a server with a valid database, distinct ports and declared volumes."""
         found = yaml.safe_load((OPS / "compose-many-servers.yml").read_text())
         servers = {name: each for name, each in found["services"].items() if name != "database"}

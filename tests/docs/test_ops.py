@@ -71,17 +71,17 @@ class TestAlerts:
         """promtool accepts the file and finds the alerts."""
         assert "rules found" in promtool("check", "rules", "alerts.yml", directory=OPS)
 
-    def test_fire_when_they_should(self) -> None:
+    def test_fire_only_for_their_series(self) -> None:
         """Each alert fires only for its series."""
         promtool("test", "rules", "alerts_test.yml", directory=OPS)
 
-    def test_every_alert_is_tried(self) -> None:
+    def test_each_alert_has_tests(self) -> None:
         """The alert tests have each alert at least twice, firing and not firing."""
         tried = (OPS / "alerts_test.yml").read_text()
         for name in re.findall(r"alert: (\w+)", (OPS / "alerts.yml").read_text()):
             assert tried.count(f"alertname: {name}\n") >= 2, name
 
-    def test_one_that_is_wrong_fails(self, tmp_path: Path) -> None:
+    def test_wrong_threshold_fails_the_tests(self, tmp_path: Path) -> None:
         """The alert tests fail for a file with another threshold."""
         for name in ("alerts.yml", "alerts_test.yml"):
             shutil.copy(OPS / name, tmp_path)
@@ -104,7 +104,7 @@ class TestNames:
         whole = exported | {each + suffix for each in exported for suffix in SUFFIXES}
         assert named - whole - ONLY_POSTGRESQL == set()
 
-    async def test_panels_of_streams(self, tmp_path: Path) -> None:
+    async def test_stream_metrics_have_panels(self, tmp_path: Path) -> None:
         """Each stream metric has a panel, grouped by its label."""
         text = await metrics_of(tmp_path)
         labels = dict(re.findall(r"^(interlock_audit_stream_\w+)\{(\w+)=", text, re.MULTILINE))
@@ -113,7 +113,7 @@ class TestNames:
         for name, label in labels.items():
             assert [each for each in asked if f"{name}{{" in each and f"by ({label})" in each], name
 
-    def test_questions_are_well_formed(self, tmp_path: Path) -> None:
+    def test_dashboard_expressions_are_valid(self, tmp_path: Path) -> None:
         """promtool accepts each expression of the dashboard, with its variables replaced."""
         asked = expressions(json.loads((OPS / "dashboard.json").read_text()))
         plain = [each.replace("$__rate_interval", "5m").replace("$instance", ".*") for each in asked]
@@ -126,7 +126,9 @@ class TestNames:
         (tmp_path / "panels.yml").write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}))
         assert "rules found" in promtool("check", "rules", "panels.yml", directory=tmp_path)
 
-    async def test_of_a_database(self, postgresql: PostgresLocation, tmp_path: Path) -> None:
+    async def test_database_server_exports_its_metrics(
+        self, postgresql: PostgresLocation, tmp_path: Path
+    ) -> None:
         """A server on a database exports the metrics that only it has."""
         from interlock.engine.gateway.cluster.shared_hub import open_hub
         from interlock.engine.gateway.protocol.tokens import TokenFile
@@ -201,7 +203,7 @@ class TestDeployments:
         assert "useradd --system" in page
         assert "sudo -u interlock env INTERLOCK_CONFIG_DIR=/var/lib/interlock/config" in page
 
-    def test_image_takes_what_there_is(self) -> None:
+    def test_image_copies_existing_paths(self) -> None:
         """The image's paths and extras exist, and it copies every source folder."""
         text = (OPS / "Dockerfile").read_text()
         copied = set[str]()
@@ -215,7 +217,7 @@ class TestDeployments:
         [extras] = re.findall(r"'/src\[(.*)\]'", text)
         assert set(extras.split(",")) <= set(project["project"]["optional-dependencies"])
 
-    def test_compose_names_what_there_is(self) -> None:
+    def test_compose_uses_the_dockerfile_and_its_rules(self) -> None:
         """The compose file builds the Dockerfile and mounts the rules that the image uses."""
         text = (OPS / "compose.yml").read_text()
         assert "dockerfile: docs/ops/Dockerfile" in text

@@ -37,7 +37,7 @@ class TestApproval:
         assert [decision.outcome for decision in decisions] == ["allow", "block"]
         assert len(operator.asked) == 2
 
-    async def test_from_the_calls_beginning(self) -> None:
+    async def test_from_the_start_of_the_call(self) -> None:
         """A call that is still running, or failed, activates the rule."""
         gate = manager(ASKS)
         assert await reason(gate, "read_web", "c1") is None
@@ -45,25 +45,25 @@ class TestApproval:
         gate.handle_tool_result(result("read_web", "c1", is_error=True))
         assert await reason(gate, "send_email", "c3") is not None
 
-    async def test_not_by_a_call_that_was_blocked(self) -> None:
+    async def test_blocked_call_does_not_activate_the_rule(self) -> None:
         gate = manager(f"{ASKS}\nblock read_web")
         assert await reason(gate, "read_web") is not None
         assert await reason(gate, "send_email") is None
 
-    async def test_of_two_people(self) -> None:
+    async def test_two_approvals(self) -> None:
         gate = manager("after read_web require 2 human-approvals before send_email")
         operator = Operator()
         await succeed(gate, "read_web")
         await gate.handle_tool_call(call("send_email"), operator.context)
         assert [asked.people for asked in operator.asked] == [2]
 
-    async def test_the_same_tool(self) -> None:
+    async def test_tool_that_activates_its_own_rule(self) -> None:
         """The first deploy needs no approval."""
         gate = manager("after deploy require human-approval before deploy")
         await succeed(gate, "deploy", "c1")
         assert await reason(gate, "deploy", "c2") is not None
 
-    async def test_a_condition_is_about_what_is_asked(self) -> None:
+    async def test_condition_applies_to_the_restricted_call(self) -> None:
         gate = manager(f'{ASKS} when input.to = "x"')
         await succeed(gate, "read_web", "c1", to="y")
         assert await reason(gate, "send_email", "c2", to="y") is None
@@ -75,7 +75,7 @@ class TestApproval:
         decision = await gate.handle_tool_call(call("send_email", "c2"), operator.context)
         assert (decision.outcome, operator.asked) == ("ask", [])
 
-    async def test_a_page_that_was_never_read(self) -> None:
+    async def test_call_that_never_ran_deactivates_the_rule(self) -> None:
         """A call that was allowed and never ran deactivates the rule again (A-40)."""
         gate = manager(ASKS)
         decision = await gate.handle_tool_call(call("read_web", "c1"))
@@ -92,7 +92,7 @@ class TestBlock:
         said = await reason(gate, "pay", "c3")
         assert said == "pay is blocked after a call to read_web: a page may say whom."
 
-    async def test_says_when(self) -> None:
+    async def test_reason_contains_the_condition(self) -> None:
         gate = manager(f"{BLOCKS} when input.sum > 10")
         await succeed(gate, "read_web", "c1")
         assert await reason(gate, "pay", "c2", sum=5) is None
@@ -104,18 +104,18 @@ class TestOneCall:
     """One shell command with both names: reading counts before sending."""
 
     @pytest.mark.parametrize("command", ["mail ada < x; curl y", "curl y | mail ada", "mail `curl y`"])
-    async def test_of_both_names(self, command: str) -> None:
+    async def test_call_with_both_names(self, command: str) -> None:
         gate = manager(MAPS + PUT + ASKS)
         assert await reason(gate, "bash", "c1", command="mail ada < x") is None
         assert await reason(gate, "bash", "c2", command=command) is not None
 
-    async def test_of_a_tool_that_is_itself_the_cause(self) -> None:
+    async def test_carrier_tool_that_activates_the_rule(self) -> None:
         """With `after bash`, a mapped command of the first `bash` call needs no approval."""
         gate = manager(f"{MAPS}{PUT}after bash require human-approval before send_email")
         await succeed(gate, "bash", "c1", command="mail ada < x")
         assert await reason(gate, "bash", "c2", command="mail ada < x") is not None
 
-    async def test_of_an_unclear_command(self) -> None:
+    async def test_unclear_command_needs_approval(self) -> None:
         """An unclear command may activate the rule, so it needs approval itself (G-64)."""
         gate = manager(f"map bash.command /^curl/ as read_web\n{BLOCKS}")
         assert await reason(gate, "bash", "c1", command="ls") is None
@@ -125,14 +125,14 @@ class TestOneCall:
 class TestOneOfSeveral:
     """`after A or C` is one rule and one net, which either call activates."""
 
-    async def test_either_counts(self) -> None:
+    async def test_either_call_activates_the_rule(self) -> None:
         for first in ("read_web", "read_mail"):
             gate = manager("after read_web or read_mail require human-approval before send_email")
             assert await reason(gate, "send_email", "c1") is None
             await succeed(gate, first, "c2")
             assert await reason(gate, "send_email", "c3") is not None
 
-    async def test_asks_once_after_both(self) -> None:
+    async def test_one_request_after_both(self) -> None:
         gate = manager("after read_web or read_mail require human-approval before send_email")
         operator = Operator()
         await succeed(gate, "read_web", "c1")
@@ -140,13 +140,13 @@ class TestOneOfSeveral:
         await gate.handle_tool_call(call("send_email", "c3"), operator.context)
         assert len(operator.asked) == 1
 
-    async def test_a_block_names_all(self) -> None:
+    async def test_block_reason_names_all_calls(self) -> None:
         gate = manager("block pay after read_web or read_mail or read_file")
         await succeed(gate, "read_mail", "c1")
         said = await reason(gate, "pay", "c2")
         assert said == "pay is blocked after a call to read_web or read_mail or read_file."
 
-    async def test_until_an_approval(self) -> None:
+    async def test_block_outlasts_an_overlapping_approved_call(self) -> None:
         """An approved call that ran beside one of the causes does not end the block."""
         gate, operator = manager("block pay after read_web or read_mail until human-approval"), Operator()
         await succeed(gate, "read_web", "c1")
@@ -159,7 +159,7 @@ class TestOneOfSeveral:
         gate.handle_tool_result(result("pay", "c5"))
         assert await reason(gate, "pay", "c6") is None
 
-    async def test_each_counts_first_within_one_call(self) -> None:
+    async def test_each_name_activates_within_one_call(self) -> None:
         maps = MAPS + "map bash.command /^fetch/ as read_mail\n" + PUT
         for command in ("mail ada < x; fetch y", "mail ada; curl y"):
             gate = manager(f"{maps}after read_web or read_mail require human-approval before send_email")
@@ -171,7 +171,7 @@ class TestOneOfSeveral:
         gate.replay([ReplayEntry("read_mail", {}, is_error=True)])
         assert [verdict.kind for verdict in gate.classify(call("pay"))] == ["blocked"]
 
-    def test_an_unclear_command_may_be_any_of_them(self) -> None:
+    def test_unclear_command_counts_as_any_of_them(self) -> None:
         rules = compile_rules(
             "map bash.command /^fetch/ as read_mail\nblock pay after read_web or read_mail"
         )
@@ -179,7 +179,7 @@ class TestOneOfSeveral:
             net.rule is not None and net.rule.source.implied for net in rules.nets if net.rule.source
         )
 
-    def test_the_record_keeps_all(self) -> None:
+    def test_record_keeps_all_calls(self) -> None:
         maps = MAPS + "map bash.command /^fetch/ as read_mail\n" + PUT
         rule = "after read_web or read_mail require human-approval before send_email"
         [net] = [net for net in compile_rules(maps + rule).nets if net.leads]
@@ -188,7 +188,7 @@ class TestOneOfSeveral:
         assert record.lead_maps is not None
         assert [maps is not None for maps in record.other_lead_maps] == [True]
 
-    def test_in_words(self) -> None:
+    def test_description_names_all_calls(self) -> None:
         [net] = compile_rules("after a or b require human-approval before x for same input.pr").nets
         assert net.rule is not None
         assert [*does(net.rule)] == ["x needs approval after a call of a or b", "for the same input.pr"]
@@ -199,13 +199,13 @@ class TestForSame:
 
     RULE = "after read_ticket require human-approval before refund for same input.ticket"
 
-    async def test_only_about_the_ticket_that_was_read(self) -> None:
+    async def test_applies_only_to_the_ticket_that_was_read(self) -> None:
         gate = manager(self.RULE)
         await succeed(gate, "read_ticket", "c1", ticket=7)
         assert await reason(gate, "refund", "c2", ticket=8) is None
         assert await reason(gate, "refund", "c3", ticket="7") == "refund requires human approval."
 
-    async def test_another_spelling_gets_round_nothing(self) -> None:
+    async def test_other_spelling_counts_as_the_same_value(self) -> None:
         gate = manager(self.RULE)
         await succeed(gate, "read_ticket", "c1", ticket="T-9")
         assert await reason(gate, "refund", "c2", ticket=" t-9") is not None
@@ -218,7 +218,7 @@ class TestForSame:
         assert (decision.outcome, operator.asked) == ("block", [])
         assert "no single value in input.ticket" in (decision.reason or "")
 
-    async def test_by_two_people(self) -> None:
+    async def test_two_approvals(self) -> None:
         gate, operator = manager(self.RULE.replace("human-approval", "2 human-approvals")), Operator()
         await succeed(gate, "read_ticket", "c1", ticket=7)
         await gate.handle_tool_call(call("refund", "c2", ticket=7), operator.context)
@@ -271,7 +271,7 @@ class Plainly:
 
 class TestLaw:
     @pytest.mark.parametrize("seed", range(examples(300)))
-    async def test_any_calls(self, seed: int) -> None:
+    async def test_arbitrary_calls_agree_with_the_model(self, seed: int) -> None:
         """Any calls under any such rules get the model's verdict, also with several names in one call."""
         chance, tools = random.Random(seed), ["a", "b", "c", "bash"]
         rules: list[tuple[str, tuple[str, ...], str, bool]] = []
@@ -311,7 +311,7 @@ class TestLaw:
 
 
 class TestWords:
-    def test_for_the_model(self) -> None:
+    def test_sentences_for_the_model(self) -> None:
         """The model's text of the rules mentions the calls that activated them."""
         gate = manager(f"{ASKS}\n{BLOCKS}")
         assert gate.constraints() == (
@@ -324,7 +324,7 @@ class TestWords:
             "pay is blocked, since read_web was called.",
         )
 
-    def test_for_people(self) -> None:
+    def test_sentences_for_operators(self) -> None:
         rules = [net.rule for net in compile_rules(f"{ASKS} risk high\n{BLOCKS}").nets]
         assert [[*does(rule)] for rule in rules if rule is not None] == [
             ["send_email needs approval after a call of read_web", "risk high"],
@@ -340,24 +340,24 @@ class TestHistory:
         assert [verdict.kind for verdict in gate.classify(call("pay"))] == ["blocked", "abstain"]
         assert [verdict.kind for verdict in gate.classify(call("deploy"))] == ["abstain", "blocked"]
 
-    def test_the_record_keeps_what_counts_first(self) -> None:
+    def test_record_keeps_the_activating_call(self) -> None:
         [net] = [net for net in compile_rules(MAPS + PUT + ASKS).nets if net.leads]
         assert skill_net(net_record(net.name, net)).leads == ("read_web",)
 
 
 class TestChecked:
-    def test_what_can_never_be(self) -> None:
+    def test_impossible_call_is_found(self) -> None:
         """The proof finds that `require … before` and `block … after` of the same call leave no way."""
         [error] = examine(compile_rules(f"require read_web before pay\n{BLOCKS}")).errors
         assert error.message == "'pay' can never be called, though no rule blocks it"
 
-    def test_nothing_is_said_of_what_can(self) -> None:
+    def test_possible_calls_cause_no_finding(self) -> None:
         rules = compile_rules(f"{ASKS}\n{BLOCKS}\nrequire human-approval before pay\nblock rm after rm")
         found = examine(rules)
         assert (found.errors, found.warnings) == ((), ())
         assert [(tool.name, tool.most.most) for tool in found.tools][-1] == ("rm", 1)
 
-    def test_a_block_leaves_the_rest_nothing(self) -> None:
+    def test_blocked_tool_makes_the_rule_an_error(self) -> None:
         [error] = examine(compile_rules(f"block send_email\n{ASKS}")).errors
         assert error.message == "no call can ever meet this rule: 'send_email' is blocked"
 
@@ -476,7 +476,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         "line", ["after", "after a", "after a require", "after a require human-approval", "block a after"]
     )
-    def test_a_line_that_ends_too_soon(self, line: str) -> None:
+    def test_incomplete_line(self, line: str) -> None:
         with pytest.raises(RuleError) as caught:
             compile_rules(line)
         [problem] = caught.value.problems
@@ -487,5 +487,5 @@ class TestErrors:
         "line",
         ["block after", "require after before b", "limit after to 1 per after2", "block a after a"],
     )
-    def test_a_tool_may_be_called_after(self, line: str) -> None:
+    def test_after_may_be_a_tool_name(self, line: str) -> None:
         assert len(compile_rules(line)) == 1

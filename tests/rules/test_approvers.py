@@ -51,7 +51,7 @@ class TestSyntax:
         made = rule(options)
         assert (made.people, made.approvers) == (people, approvers)
 
-    def test_the_other_forms_of_an_approval(self) -> None:
+    def test_other_forms_of_an_approval(self) -> None:
         """Rules with a number, with `after` and with `until human-approval` accept the options, too."""
         for text in (
             "require 2 human-approvals before deploy of security",
@@ -107,7 +107,7 @@ class TestSyntax:
         assert message in problem.message
         assert remedy in problem.remedy
 
-    def test_an_order_has_no_approvers(self) -> None:
+    def test_order_rule_has_no_approvers(self) -> None:
         """Only approvals have these options."""
         with pytest.raises(RuleError, match="'of' is an option of 'require human-approval before"):
             compile_rules("require test before deploy of security")
@@ -121,14 +121,14 @@ class TestSyntax:
 
 
 class TestNet:
-    def test_the_manual_transition_says_who(self) -> None:
+    def test_manual_transition_names_the_approvers(self) -> None:
         """The net contains the approvers, so that a record, a drawing and a resume need no text."""
         for options, name in (("of security", "approve"), ("by 2 of security", "person")):
             [net] = compile_rules(f"{HEAD} {options}").nets
             terms = {each.name: each.approvers for each in net.transitions if each.type == "manual"}
             assert terms == {name: Approvers("security")}
 
-    def test_an_implied_rule_asks_the_same_people(self) -> None:
+    def test_implied_rule_needs_the_same_approvers(self) -> None:
         """An unclear command needs the same approvers as the commands that it may contain (G-64)."""
         rules = compile_rules(f"map bash.command ./deploy as deploy\n{HEAD} by 2 of security")
         [implied] = [net.rule for net in rules.nets if net.rule and net.rule.source.implied]
@@ -181,14 +181,14 @@ class TestGate:
         if outcome == "block":
             assert "2 of security must approve" in (decision.reason or "")
 
-    async def test_one_of_a_group(self) -> None:
+    async def test_one_approval_needs_the_group(self) -> None:
         """The group counts also if one approval is enough."""
         manager = GateManager(compile_rules(f"{HEAD} of security").registry)
         context = GateContext(lambda _: True)
         decision = await manager.handle_tool_call(ToolCall("c1", "deploy", {}), context)
         assert "1 of security must approve; nobody known did" in (decision.reason or "")
 
-    def test_the_model_is_told(self) -> None:
+    def test_model_text_names_the_approvers(self) -> None:
         """The model's text names the approvers, but not the escalation."""
         text = f"{HEAD} by 2 of security not by author escalate to oncall after 10m"
         [sentence] = GateManager(compile_rules(text).registry).constraints()
@@ -222,11 +222,11 @@ class TestStrictness:
             ("escalate to oncall after 5m", "", False),
         ],
     )
-    def test_weaker(self, one: str, other: str, weaker: bool) -> None:
+    def test_rule_with_more_approvers_is_weaker(self, one: str, other: str, weaker: bool) -> None:
         """A rule is weaker if it allows approval by somebody whom the other rule does not."""
         assert is_weaker_approval(rule(one), rule(other)) is weaker
 
-    def test_other_people_turn_it_off(self) -> None:
+    def test_switching_off_takes_another_operator(self) -> None:
         """Switching off a rule with approvers takes another operator."""
         assert people_to_loosen(rule("of security")) == 1
         assert people_to_loosen(rule("by 2 of security")) == 2
@@ -259,14 +259,14 @@ class TestComparison:
         assert {each.kind for each in found.differences} == kinds
         assert not found.same
 
-    def test_what_is_neither_is_not_called_the_same(self) -> None:
+    def test_neutral_escalation_is_still_a_difference(self) -> None:
         """An escalation that adds no approver is neither weaker nor stricter, but is reported."""
         new = compile_rules(f"{HEAD} escalate to oncall after 10m")
         found = compare(compile_rules(HEAD), new)
         assert (found.differences, found.same) == ((), False)
         assert found.unknown == ("deploy is approved by other people, or escalated in another way",)
 
-    def test_the_same(self) -> None:
+    def test_unchanged_rule_has_no_difference(self) -> None:
         """An unchanged rule has no difference."""
         text = f"{HEAD} by 2 of security not by author escalate to oncall after 10m"
         assert compare(compile_rules(text), compile_rules(text)).same
@@ -283,20 +283,20 @@ class TestMembers:
         result = about_approvers((net.rule for net in rules.nets), Operators(operators))
         return [each.message for each in result.errors], [each.message for each in result.warnings]
 
-    def test_too_few(self) -> None:
+    def test_only_members_who_may_decide_count(self) -> None:
         """Only members who may decide are counted."""
         errors, _ = self.found("by 2 of security", MARIA, BEN)
         assert errors == ["needs 2 of security, which has 1 member (maria)"]
         errors, _ = self.found("of security", BEN)
         assert errors == ["needs 1 of security, which has no members who may decide"]
 
-    def test_enough(self) -> None:
+    def test_enough_members_cause_no_finding(self) -> None:
         """A rule with enough members causes no finding."""
         third = Operator("cleo", groups=("security",))
         assert self.found("by 2 of security", MARIA, ADA, third) == ([], [])
         assert self.found("of security", MARIA) == ([], [])
 
-    def test_a_group_that_nobody_is_in(self) -> None:
+    def test_empty_group_is_an_error(self) -> None:
         """A group without members is an error for each of the two groups."""
         errors, _ = self.found("of securty escalate to oncal after 10m", MARIA, ADA)
         assert errors == [
@@ -304,7 +304,7 @@ class TestMembers:
             "no operator is in the group 'oncal'",
         ]
 
-    def test_the_author_is_the_only_member(self) -> None:
+    def test_author_as_only_member_is_a_warning(self) -> None:
         """The only member as author is a warning, because the rule can be met for other sessions."""
         errors, warnings = self.found("of security not by author", MARIA)
         assert errors == []
@@ -315,13 +315,13 @@ class TestMembers:
         _, warnings = self.found("by 2 of security", MARIA, ADA)
         assert "a session that one of them starts" in warnings[0]
 
-    def test_only_once_it_is_escalated(self) -> None:
+    def test_escalation_members_count_after_escalation(self) -> None:
         """Members of the escalation's group count only after the escalation."""
         errors, warnings = self.found("by 2 of security escalate to oncall after 10m", MARIA, OMAR)
         assert errors == []
         assert "can be met only after 10 min, with oncall" in warnings[0]
 
-    def test_nobody_is_configured(self) -> None:
+    def test_missing_operators_cause_one_warning(self) -> None:
         """Without configured operators, each rule on a group causes one warning with a remedy."""
         rules = compile_rules(f"{HEAD} by 2 of security\n{HEAD} not by author")
         result = about_approvers((net.rule for net in rules.nets), Operators())

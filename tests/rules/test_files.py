@@ -207,7 +207,7 @@ class TestWarnings:
         )
         assert compile_rules(words).warnings == ()
 
-    def test_do_not_tell_to_remove_what_has_an_effect(self) -> None:
+    def test_map_that_hides_later_ones_should_be_moved(self) -> None:
         """An unused map that hides later maps of a shell field should be moved, not removed."""
         shadow = "map bash.command docker as container\n"
         below = "map bash.command sudo as root\nmap bash.command /rm\\s-rf/ as rm-force\n"
@@ -222,7 +222,7 @@ class TestWarnings:
         assert moved.message == "no rule names 'container', so this map has no effect"
         assert "remove the map" in moved.remedy
 
-    def test_do_not_tell_to_remove_what_makes_a_tool_known(self) -> None:
+    def test_map_that_makes_its_tool_known_is_kept(self) -> None:
         """G-66: with a rule on anything-else, an unused map still makes its tool known."""
         (warning,) = compile_rules("map a.b c as d\nblock anything-else").warnings
         assert "only says that 'a' is known" in warning.message
@@ -230,7 +230,7 @@ class TestWarnings:
 
 
 class TestLibraryNames:
-    def test_rules_of_the_library_say_so(self) -> None:
+    def test_library_rule_hides_its_installation_path(self) -> None:
         """A rule of the library is shown without its installation path."""
         rules = load_rules(library_rules("freeze"))
         for net in rules.nets:

@@ -56,7 +56,7 @@ async def opened(hub: Hub, rules: str = RULES) -> None:
 
 
 class TestHolds:
-    def test_of_the_called_tool_alone(self) -> None:
+    def test_only_claims_about_the_called_tool_count(self) -> None:
         """Neither the call's input nor the claims about another tool count."""
         condition = condition_of("hint.read_only = true")
         assert condition is not None
@@ -77,7 +77,7 @@ class TestHolds:
             ("hint.destructive is present", True, False),
         ],
     )
-    def test_a_missing_one(self, text: str, claimed: bool, of_none: bool | None) -> None:
+    def test_missing_hint_is_unknown(self, text: str, claimed: bool, of_none: bool | None) -> None:
         """A hint without a claim is unknown and has no default."""
         condition = condition_of(text)
         assert condition is not None
@@ -85,7 +85,7 @@ class TestHolds:
         assert holds(condition, {}, Surroundings(hint={"destructive": False})) is claimed
         assert holds(condition, {}) is of_none
 
-    def test_a_tools_own_wish_is_not_replaced_by_a_claim(self) -> None:
+    def test_condition_on_the_session_is_not_certain(self) -> None:
         """A condition that depends on the session does not count as certain to require approval."""
         call = ToolCall("c1", "deploy", {"to": "prod"})
         for text in ("not hint.read_only = true", 'session.agent = "bot"', "input.to not from user"):
@@ -105,7 +105,7 @@ class TestClaims:
         assert claimed_hints(None) == claimed_hints([1]) == {}
 
     @given(claims=st.lists(CLAIMS, min_size=1, max_size=5), called=st.booleans())
-    def test_only_shrink(self, claims: list[dict[str, bool]], called: bool) -> None:
+    def test_hints_only_decrease(self, claims: list[dict[str, bool]], called: bool) -> None:
         """The counted hints are those that every claim contains, and they only decrease."""
         session, counts = SessionClaims(), None
         if called:
@@ -135,7 +135,7 @@ class TestErrors:
             ("hint.read_only from user", "which 'from' does not compare", "hint.read_only = true"),
         ],
     )
-    def test_say_what_to_write(self, condition: str, message: str, remedy: str) -> None:
+    def test_impossible_comparison_is_refused(self, condition: str, message: str, remedy: str) -> None:
         """A comparison that no hint can meet is refused, because it would apply to every call."""
         with pytest.raises(RuleError) as error:
             compile_rules(f"block x when {condition}")
@@ -157,7 +157,7 @@ class TestCheck:
             "require human-approval before anything-else when hint.read_only is missing",
         ],
     )
-    def test_says_that_a_hint_is_a_claim(self, rule: str) -> None:
+    def test_rule_that_a_claim_can_evade_is_a_warning(self, rule: str) -> None:
         """A rule from which a server can exempt its own tool is a warning with a remedy."""
         [warning] = examine(compile_rules(rule)).warnings
         assert "is a claim of the tool's server" in warning.message
@@ -171,11 +171,11 @@ class TestCheck:
             'block fetch when input.x = "a" and hint.destructive = true',
         ],
     )
-    def test_is_content_where_another_rule_holds(self, rules: str) -> None:
+    def test_covered_tool_causes_no_warning(self, rules: str) -> None:
         """No warning appears if another rule covers the tool without a hint."""
         assert self.found(rules) == []
 
-    def test_takes_a_hint_as_possible_either_way(self) -> None:
+    def test_all_values_of_a_hint_are_considered(self) -> None:
         """A hint may be true, false or missing, and the proof considers all three."""
         both = "hint.read_only = true or hint.read_only = false or hint.read_only is missing"
         assert "this condition always holds" in self.found(f"block x when {both}")
@@ -187,7 +187,7 @@ class TestCheck:
 
 
 class TestScenarios:
-    def test_claim_from_a_line_on(self) -> None:
+    def test_hint_applies_from_its_line(self) -> None:
         """`hint` sets a server's claim; a hint that changes no longer counts."""
         text = (
             'use a.rules\nscenario "x"\n  call fetch\n  expect block\n'
@@ -201,7 +201,7 @@ class TestScenarios:
         for scenario in parse_scenarios(text).scenarios:
             assert run_scenario(scenario, compile_rules(RULES)) is None
 
-    def test_errors_say_what_to_write(self) -> None:
+    def test_errors_have_a_remedy(self) -> None:
         with pytest.raises(RuleError) as error:
             parse_scenarios('use a.rules\nscenario "x"\n  hint fetch readonly true\n  call fetch')
         assert "read_only" in str(error.value)
@@ -218,7 +218,7 @@ class TestScenarios:
 
 
 class TestSessions:
-    async def test_live_and_judged_again(self, hub: Hub) -> None:
+    async def test_recorded_hints_are_used_everywhere(self, hub: Hub) -> None:
         """The gate, a backtest, a fork and an explanation use the recorded hints."""
         await opened(hub)
         outcomes = [await fetch(hub, 1, "other")]
@@ -249,7 +249,7 @@ class TestSessions:
         ]
         assert explained == outcomes
 
-    async def test_after_a_call_without_one(self, hub: Hub) -> None:
+    async def test_claim_after_the_first_call_is_ignored(self, hub: Hub) -> None:
         """A claim after the tool's first call does not count."""
         await opened(hub)
         assert await fetch(hub, 1) == "block"

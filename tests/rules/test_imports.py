@@ -106,7 +106,7 @@ CALLS = [
 
 class TestClaudeSettings:
     @pytest.mark.parametrize(("expected", "tool", "given"), CALLS)
-    def test_decide_as_the_entries_or_stricter(
+    def test_decisions_match_the_entries_or_are_stricter(
         self, expected: str, tool: str, given: dict[str, str]
     ) -> None:
         assert outcome(FULL, tool, **given) == expected
@@ -128,13 +128,13 @@ class TestClaudeSettings:
         assert outcome(draft, "Bash", command="ls") == bash
         assert outcome(draft, "Bash", command="rm x") == "blocked"
 
-    def test_a_tool_that_is_allowed_wholly_needs_no_rule(self) -> None:
+    def test_fully_allowed_tool_needs_no_rule(self) -> None:
         draft = claude(allow=["Bash", "Edit(*)", "WebFetch()"])
         assert outcome(draft, "Bash", command="anything; at $all") == "free"
         assert outcome(draft, "Write", file_path="/x") == "free"
         assert outcome(draft, "WebFetch", url="http://x") == "free"
 
-    def test_what_is_not_carried_over_is_said(self) -> None:
+    def test_skipped_entries_are_listed(self) -> None:
         draft = claude(
             allow=["Bash(git * x)", "Read(.env)", "mcp__a__b"],
             deny=["mcp__bad", "Task(research)", "???", "Read(x/**)"],
@@ -168,24 +168,26 @@ class TestClaudeSettings:
             ("WebFetch(domain:*.evil.com)", "WebFetch", {"url": "https://a.evil.com/x"}),
         ],
     )
-    def test_patterns_deny_what_they_mean(self, entry: str, tool: str, given: dict[str, str]) -> None:
+    def test_denied_patterns_block_their_calls(
+        self, entry: str, tool: str, given: dict[str, str]
+    ) -> None:
         assert outcome(claude("bypassPermissions", deny=[entry]), tool, **given) == "blocked"
 
-    def test_edits_are_accepted_in_the_folder_only(self) -> None:
+    def test_edits_are_accepted_only_inside_the_folder(self) -> None:
         draft = claude("acceptEdits", allow=["Edit(//data/**)"])
         found = [outcome(draft, "Write", file_path=p) for p in ("a/b", "/data/x", "../x", "/etc/x")]
         assert found == ["free", "free", "asked", "asked"]
 
-    def test_what_asks_is_blocked_where_nobody_is_asked(self) -> None:
+    def test_ask_entries_are_blocked_in_dont_ask_mode(self) -> None:
         draft = claude("dontAsk", allow=["Bash"], ask=["Bash(git push:*)"])
         assert outcome(draft, "Bash", command="git push") == "blocked"
 
-    def test_a_mode_that_is_disabled_does_not_count(self) -> None:
+    def test_disabled_mode_does_not_count(self) -> None:
         permissions = {"defaultMode": "bypassPermissions", "disableBypassPermissionsMode": "disable"}
         draft = from_claude_settings([("a.json", json.dumps({"permissions": permissions}))])
         assert outcome(draft, "Bash", command="ls") == "asked"
 
-    def test_files_add_up(self) -> None:
+    def test_files_are_combined(self) -> None:
         files = [
             ("a.json", '{"permissions": {"deny": ["Bash(rm)"]}}'),
             ("b.json", '{"permissions": {"ask": ["mcp__a__b"], "defaultMode": "bypassPermissions"}}'),
@@ -216,7 +218,7 @@ class TestClaudeSettings:
         st.booleans(),
     )
     @settings(max_examples=examples(150), deadline=None)
-    def test_any_command_makes_rules(self, words: list[str], kind: str, prefix: bool) -> None:
+    def test_rules_compile_for_any_entry(self, words: list[str], kind: str, prefix: bool) -> None:
         """The rules compile for any entry, and a denied command is blocked."""
         entry = f"Bash({' '.join(words)}{':*' if prefix else ''})"
         draft = claude(**{kind: [entry]})
@@ -262,7 +264,7 @@ class TestCodex:
             ("free", "mcp__github__get", {}),
         ],
     )
-    def test_decide_as_the_rules(self, expected: str, tool: str, given: dict[str, str]) -> None:
+    def test_decisions_match_the_rules(self, expected: str, tool: str, given: dict[str, str]) -> None:
         draft = from_codex([("team.rules", STARLARK), ("config.toml", CONFIG)])
         assert outcome(draft, tool, **given) == expected
 
@@ -275,7 +277,7 @@ prefix_rule(pattern=["git", "push"], decision="forbidden")
         assert outcome(draft, "Bash", command="git push origin") == "blocked"
         assert outcome(draft, "Bash", command="git status") == "asked"
 
-    def test_what_is_not_carried_over_is_said(self) -> None:
+    def test_skipped_entries_are_listed(self) -> None:
         draft = from_codex([("team.rules", STARLARK), ("config.toml", CONFIG)])
         said = "\n".join(f"{entry}: {reason}" for entry, reason in draft.skipped)
         for entry in (
@@ -291,7 +293,7 @@ prefix_rule(pattern=["git", "push"], decision="forbidden")
             assert entry in said
 
     @pytest.mark.parametrize("policy", ["never", "on-request", "on-failure", "other"])
-    def test_other_policies_are_said(self, policy: str) -> None:
+    def test_other_policies_are_listed_as_skipped(self, policy: str) -> None:
         files = [("a.rules", 'prefix_rule(pattern=["ls"])'), ("c.toml", f'approval_policy = "{policy}"')]
         draft = from_codex(files)
         assert not draft.carried
@@ -321,7 +323,9 @@ class TestCommand:
         assert "1 of the entries carried over" in err
         compile_rules(out)
 
-    def test_writes_a_file_once(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_existing_file_is_replaced_only_with_force(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         path, rules = tmp_path / "a.rules", tmp_path / "out.rules"
         path.write_text('prefix_rule(pattern=["rm"], decision="forbidden")')
         command = ["rules", "import", "codex", str(path), "-o", str(rules)]
@@ -331,7 +335,7 @@ class TestCommand:
         assert main([*command, "--force"]) == 0
         assert "block deny-rm" in rules.read_text()
 
-    def test_refuses_what_it_cannot_read(
+    def test_unreadable_input_is_refused(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(["rules", "import", "codex", str(tmp_path / "none.toml")]) == 2

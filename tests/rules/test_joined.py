@@ -17,7 +17,7 @@ ONE, EACH = "require lint or typecheck before test", "require lint and test befo
 
 class TestOne:
     @pytest.mark.parametrize("first", ["lint", "typecheck"])
-    async def test_unlocks_one_call(self, first: str) -> None:
+    async def test_either_unlocks_one_call(self, first: str) -> None:
         gate = manager(ONE)
         said = "test requires a successful call to lint or typecheck first."
         assert await reason(gate, "test", "c1") == said
@@ -49,7 +49,7 @@ class TestEach:
         assert await reason(gate, "deploy", "c8") == said
 
     @pytest.mark.parametrize("seed", range(examples(100)))
-    async def test_is_several_rules(self, seed: int) -> None:
+    async def test_equals_one_rule_for_each_tool(self, seed: int) -> None:
         """Law: one rule over several tools allows the same calls as one rule for each of them."""
         chance = random.Random(seed)
         needed = chance.sample("abcd", chance.randrange(2, 5))
@@ -72,14 +72,14 @@ class TestTogether:
         assert [step.names[0] for step in found["test"].way.calls] == ["lint", "test"]
         assert [step.names[0] for step in found["deploy"].way.calls] == ["lint", "test", "deploy"]
 
-    def test_what_nothing_leads_to(self) -> None:
+    def test_unreachable_tool_is_an_error(self) -> None:
         rules = compile_rules(f"{ONE}\nblock lint\nblock typecheck")
         [error] = examine(rules).errors
         assert error.message == "'test' can never be called, though no rule blocks it"
 
 
 class TestWords:
-    def test_for_the_model(self) -> None:
+    def test_sentences_for_the_model(self) -> None:
         gate = manager(f"{ONE}\n{EACH}")
         assert gate.constraints() == (
             "test needs a successful lint or typecheck first.",
@@ -88,7 +88,7 @@ class TestWords:
         gate.replay(["lint"])
         assert gate.constraints()[0] == "test may be called: lint or typecheck was successful."
 
-    def test_for_people(self) -> None:
+    def test_sentences_for_operators(self) -> None:
         rules = [
             net.rule
             for net in compile_rules(f"{ONE} or build\n{EACH}".replace("test or build", "x")).nets

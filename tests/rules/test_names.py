@@ -14,7 +14,7 @@ def names(rules: RuleSet, tool: str, **fields: object) -> tuple[str, ...]:
 
 
 class TestMappedNames:
-    def test_are_all_of_a_call(self) -> None:
+    def test_every_matching_map_gives_a_name(self) -> None:
         """G-50: every matching map gives a name, in file order; the tool's own name comes last."""
         rules = compile_rules(
             "map bash.command rm as delete\nblock delete\nmap bash.command cp as backup\nblock backup"
@@ -31,7 +31,7 @@ class TestMappedNames:
         )
         assert names(rules, "fs", note="b", path="a c") == ("one", "two", "three", "fs")
 
-    def test_come_once(self) -> None:
+    def test_each_name_appears_once(self) -> None:
         """A name appears once, also if several maps give it or if it is the tool's own."""
         rules = compile_rules(
             "map bash.command rm as delete\nmap bash.command unlink as delete\n"
@@ -44,7 +44,7 @@ class TestMappedNames:
         rules = compile_rules("block delete\nmap bash.command rm as delete")
         assert names(rules, "bash", command="rm x") == ("delete", "bash")
 
-    def test_need_the_very_tool_and_field(self) -> None:
+    def test_apply_to_one_field_of_one_tool(self) -> None:
         """A map applies to one field of one tool."""
         rules = compile_rules("map bash.command rm as delete\nblock delete")
         assert names(rules, "sh", command="rm") == ("sh",)
@@ -74,7 +74,7 @@ class TestDottedNames:
         assert names(rules, "slack") == ("slack",)
         assert names(rules, "db", action="drop") == ("db",)
 
-    def test_stand_between_mapped_and_own(self) -> None:
+    def test_are_between_mapped_and_own_names(self) -> None:
         """G-50: the order is mapped names, dotted name, own name."""
         rules = compile_rules("block db.drop\nmap db.query users as people\nblock people")
         assert names(rules, "db", action="drop", query="users") == ("people", "db.drop", "db")
@@ -84,7 +84,7 @@ class TestDottedNames:
         rules = compile_rules("limit x to 2 per db.query.raw")
         assert names(rules, "db", action="query.raw") == ("db.query.raw", "db")
 
-    def test_of_a_map_alone_do_not_count(self) -> None:
+    def test_in_a_map_alone_do_not_count(self) -> None:
         """A dotted name in a map alone does not make the tool dotted."""
         rules = compile_rules("map sql.query drop as db.drop\nblock x")
         assert names(rules, "db", action="drop") == ("db",)

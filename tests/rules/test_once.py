@@ -17,7 +17,7 @@ HOUR = 3600.0
 
 
 class TestOnce:
-    async def test_any_number_of_calls(self) -> None:
+    async def test_one_success_allows_any_number_of_calls(self) -> None:
         world = World(ONCE)
         assert await world.calls("read", "login", "read", "read", "read") == [
             False, True, True, True, True
@@ -28,7 +28,7 @@ class TestOnce:
         await world.call("login", fails=True)
         assert not await world.call("read")
 
-    async def test_calls_that_run_beside_each_other(self) -> None:
+    async def test_simultaneous_calls_share_one_login(self) -> None:
         """Simultaneous calls need no separate login, and a failed one does not lock."""
         world = World(ONCE)
         await world.call("login")
@@ -37,13 +37,13 @@ class TestOnce:
         world.end(second)
         assert await world.call("read")
 
-    async def test_since_locks_again(self) -> None:
+    async def test_since_call_locks_again(self) -> None:
         world = World("require login once since logout before read")
         assert await world.calls("login", "read", "read", "logout", "read", "login", "read", "read") == [
             True, True, True, True, False, True, True, True
         ]  # fmt: skip
 
-    async def test_a_call_does_not_renew_the_time(self) -> None:
+    async def test_only_another_login_renews_the_time(self) -> None:
         """The hour counts from the login, not from the last read; another login renews it."""
         world = World(f"{ONCE} within 1h")
         await world.call("login")
@@ -57,13 +57,13 @@ class TestOnce:
         world.now = 2.5 * HOUR
         assert await world.call("read")
 
-    async def test_each_of_several(self) -> None:
+    async def test_every_prerequisite_is_needed(self) -> None:
         world = World("require lint and test once before deploy")
         assert await world.calls("lint", "deploy", "test", "deploy", "deploy") == [
             True, False, True, True, True
         ]  # fmt: skip
 
-    async def test_each_value_by_itself(self) -> None:
+    async def test_each_value_is_separate(self) -> None:
         world = World(f"{ONCE} for same input.user")
         await world.call("login", user="ada")
         assert await world.call("read", user="ada")
@@ -78,7 +78,7 @@ class TestProof:
         assert together.most("read").unlimited
         assert [finding.name for finding in examine(compile_rules(ONCE)).tools] == ["read"]
 
-    def test_it_is_looser_than_the_same_without(self) -> None:
+    def test_rule_without_once_is_stricter(self) -> None:
         strict, once = compile_rules("require login before read"), compile_rules(ONCE)
         [difference] = compare(strict, once).differences
         assert difference.kind == "possible"
@@ -97,14 +97,14 @@ class TestErrors:
             ("require human-approval once before read", "'once' is for tools"),
         ],
     )
-    def test_say_where_it_stands(self, line: str, message: str) -> None:
+    def test_message_and_remedy(self, line: str, message: str) -> None:
         with pytest.raises(RuleError) as error:
             compile_rules(line)
         [problem] = error.value.problems
         assert message in problem.message
         assert problem.remedy
 
-    def test_a_tool_may_have_its_name(self) -> None:
+    def test_once_may_be_a_tool_name(self) -> None:
         rules = compile_rules("require once before once_more\nrequire a once before once")
         assert [net.name for net in rules.nets] == [
             "require-once-before-once_more",

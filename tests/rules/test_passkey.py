@@ -39,7 +39,7 @@ class TestSyntax:
             ('with passkey when input.env = "prod"', Approvers(passkey=True)),
         ],
     )
-    def test_it_stands_among_the_other_options(self, options: str, approvers: Approvers) -> None:
+    def test_options_in_any_order(self, options: str, approvers: Approvers) -> None:
         """The option may be given once, in any order (G-105)."""
         made = rule(options)
         assert made.approvers == approvers
@@ -47,7 +47,7 @@ class TestSyntax:
         assert made.guards
         assert not made.may_grant
 
-    def test_the_other_forms_of_an_approval(self) -> None:
+    def test_other_forms_of_an_approval(self) -> None:
         """Rules with a number, with `after` and with `until human-approval` accept it as well."""
         for text in (
             "require 2 human-approvals before deploy with passkey",
@@ -84,7 +84,7 @@ class TestSyntax:
             "limit deploy to 3 per session with passkey",
         ],
     )
-    def test_only_approvals_take_it(self, text: str) -> None:
+    def test_only_approvals_accept_it(self, text: str) -> None:
         """Other rules have no approval, and the error names the right place."""
         with pytest.raises(RuleError, match="'with passkey' is an option of 'require human-approval"):
             compile_rules(text)
@@ -96,14 +96,14 @@ class TestSyntax:
 
 
 class TestNet:
-    def test_the_manual_transition_says_so(self) -> None:
+    def test_manual_transition_contains_it(self) -> None:
         """The net contains the option, so that a record, a drawing and a resume need no text."""
         [net] = compile_rules(f"{HEAD} by 2 with passkey").nets
         [terms] = [each.approvers for each in net.transitions if each.type == "manual"]
         assert terms == Approvers(passkey=True)
         assert terms.words == "with passkey"
 
-    def test_an_implied_rule_asks_for_it_whatever_else_asks(self) -> None:
+    def test_implied_rule_requires_it_with_the_group(self) -> None:
         """The implied rule requires a passkey together with the group of another rule (G-64)."""
         text = "map bash.command ./deploy as deploy\nmap bash.command ./migrate as migrate\n"
         rules = compile_rules(f"{text}require human-approval before migrate of dba\n{HEAD} with passkey")
@@ -121,7 +121,7 @@ class TestGate:
             (ApprovalAnswer(True, by="ada", keys=("ada",)), "allow"),
         ],
     )
-    async def test_an_answer_without_the_proof_is_too_few(
+    async def test_approval_without_a_key_does_not_count(
         self, answer: bool | ApprovalAnswer, outcome: str
     ) -> None:
         """The gate does not count an approval without a key (G-105)."""
@@ -137,7 +137,7 @@ class TestGate:
         if outcome == "block":
             assert "1 person must approve with passkey" in (decision.reason or "")
 
-    async def test_each_of_several_needs_one(self) -> None:
+    async def test_each_of_two_approvals_needs_a_key(self) -> None:
         """Of two approvals, one without a key does not count."""
         manager = GateManager(compile_rules(f"{HEAD} by 2 with passkey").nets)
         for keys, outcome in ((("ada",), "block"), (("ada", "maria"), "allow")):
@@ -149,13 +149,13 @@ class TestGate:
 
 
 class TestComparison:
-    def test_to_take_it_away_is_looser(self) -> None:
+    def test_removing_it_is_weaker(self) -> None:
         """Removing the option is weaker, and adding it is stricter."""
         old, new = compile_rules(f"{HEAD} with passkey"), compile_rules(HEAD)
         assert [each.kind for each in compare(old, new).differences] == ["weaker"]
         assert [each.kind for each in compare(new, old).differences] == ["stricter"]
 
-    def test_terms(self) -> None:
+    def test_strictest_terms_include_it(self) -> None:
         """A rule without the option is weaker, and the strictest terms of several rules include it."""
         one, other = rule("with passkey"), rule("of security")
         assert is_weaker_approval(rule("risk low"), one)
@@ -177,7 +177,7 @@ class TestCheck:
             ("with passkey", None, None),
         ],
     )
-    def test_enough_operators_have_a_key(
+    def test_check_counts_operators_with_a_key(
         self, options: str, keyed: tuple[str, ...] | None, message: str | None
     ) -> None:
         """The check counts keys of operators who may decide and belong to the group."""

@@ -63,7 +63,7 @@ async def deploy_tool(ctx: ToolContext) -> str:
 
 
 class TestHolds:
-    def test_of_the_session_alone(self) -> None:
+    def test_only_fields_of_the_session_count(self) -> None:
         """A call's input does not count as a field of the session."""
         condition = condition_of('session.agent = "bot"')
         assert condition is not None
@@ -73,7 +73,7 @@ class TestHolds:
         assert holds(condition, spoofed) is None
         assert unknown_reason(condition, spoofed) == "session.agent is not known here"
 
-    def test_of_nobody(self) -> None:
+    def test_missing_started_by(self) -> None:
         """In a known session `started_by` may be missing; without a session it is unknown."""
         missing = condition_of("session.started_by is missing")
         ada = condition_of('session.started_by = "ada"')
@@ -98,7 +98,7 @@ class TestHolds:
         assert condition is not None
         assert condition_text(condition) == text
 
-    def test_is_another_field_than_the_inputs(self) -> None:
+    def test_session_and_input_fields_are_different(self) -> None:
         """The fields `session.agent` and `input.agent` are different for a proof."""
         rules = compile_rules('block x when session.agent = "a"\nblock x when input.agent = "a"')
         assert examine(rules).warnings == ()
@@ -124,7 +124,7 @@ class TestLabels:
             ("session.labels is present", True, False),
         ],
     )
-    def test_are_a_list(self, text: str, labelled: bool, bare: bool) -> None:
+    def test_each_label_is_compared(self, text: str, labelled: bool, bare: bool) -> None:
         """Each label is compared; without any, `every` holds, `any` does not, and they are missing."""
         condition = condition_of(text)
         assert condition is not None
@@ -133,7 +133,7 @@ class TestLabels:
         # A program may pass them as a list, as JSON does.
         assert holds(condition, {}, Surroundings(session={**LABELLED, "labels": []})) is bare
 
-    def test_not_known(self) -> None:
+    def test_unknown_labels_make_the_rule_apply(self) -> None:
         """If the session or its labels are unknown, the rule applies; a call's input has no labels."""
         condition = condition_of('not session.labels contains "nightly"')
         assert condition is not None
@@ -152,11 +152,11 @@ class TestLabels:
             'block x when session.labels is missing and every session.labels = "ci"',
         ],
     )
-    def test_check_finds_nothing(self, rule: str) -> None:
+    def test_contains_causes_no_warning(self, rule: str) -> None:
         """An agent cannot add a label, so a list with `contains` causes no warning."""
         assert examine(compile_rules(rule)).warnings == ()
 
-    def test_are_words(self) -> None:
+    def test_are_sorted_unique_words(self) -> None:
         """Labels are sorted and unique; other characters and more than 20 labels are refused."""
         assert checked_labels(["nightly", "ci", "team:a.b_1-2", "ci"]) == (
             "ci",
@@ -172,7 +172,7 @@ class TestLabels:
 
 
 class TestScenarios:
-    def test_set_all_labels(self) -> None:
+    def test_session_labels_replace_all_labels(self) -> None:
         """`session labels` sets all labels from that step on; a scenario begins without labels."""
         text = (
             'use a.rules\nscenario "x"\n  call deploy\n  expect block\n  session labels ci nightly\n'
@@ -201,7 +201,7 @@ class TestErrors:
             ("session.x", "agent"),
         ],
     )
-    def test_name_the_fields_there_are(self, field: str, remedy: str) -> None:
+    def test_known_fields_are_listed(self, field: str, remedy: str) -> None:
         with pytest.raises(RuleError) as error:
             compile_rules(f'block x when {field} = "a"')
         [problem] = error.value.problems
@@ -226,7 +226,9 @@ class TestErrors:
             ),
         ],
     )
-    def test_one_value_and_a_list(self, condition: str, message: str, remedy: str) -> None:
+    def test_impossible_comparison_with_a_list_is_refused(
+        self, condition: str, message: str, remedy: str
+    ) -> None:
         """A comparison that a list cannot meet is refused, because it would apply to every session."""
         with pytest.raises(RuleError) as error:
             compile_rules(f"block x when {condition}")
@@ -244,7 +246,7 @@ class TestSessions:
             (NIGHTLY, {"labels": ("nightly",)}, {}),
         ],
     )
-    async def test_live_resumed_and_judged_again(
+    async def test_latest_resume_sets_operator_and_labels(
         self, hub: Hub, tmp_path: Path, rules: str, first: Said, second: Said
     ) -> None:
         """The operator and the labels of the latest resume count, in the record and at the gate."""
@@ -277,7 +279,7 @@ class TestSessions:
         finally:
             await again.close()
 
-    async def test_labels_are_those_of_the_record(self, hub: Hub) -> None:
+    async def test_recorded_labels_are_sorted(self, hub: Hub) -> None:
         """Recorded labels are sorted; an older event without them has none."""
         config = SessionConfig({}, labels=("nightly", "ci", "nightly"))
         await hub.open_external(ExternalAgent(name="bot"), config, session_id=SESSION)
@@ -287,7 +289,7 @@ class TestSessions:
         assert SessionOpened.model_validate(before).session_labels == ()
 
     @pytest.mark.slow
-    async def test_a_subagent_has_its_parents(self, hub: Hub) -> None:
+    async def test_subagent_has_its_parents_labels(self, hub: Hub) -> None:
         """A subagent's session has the labels of its parent."""
         helper = Agent(ScriptedModel([C(deploy={}), T("done")]), name="helper", tools=[deploy_tool])
         boss = [C(task_helper={"prompt": "deploy"}), T("done")]

@@ -59,7 +59,7 @@ class TestCounting:
         sessions.now = DAY
         assert await sessions.call(2)
 
-    async def test_the_model_is_told_what_is_left(self) -> None:
+    async def test_model_text_contains_the_rest(self) -> None:
         sessions = Sessions("limit b to 2 per 1d across everyone")
         await sessions.call(0)
         assert sessions.gates[1].constraints() == (
@@ -67,13 +67,13 @@ class TestCounting:
         )
         assert "budget:1" in sessions.gates[1].format_status()
 
-    async def test_a_reason_names_the_reach(self) -> None:
+    async def test_reason_names_the_reach(self) -> None:
         sessions = Sessions("limit b to 1 per 1d for each input.k across agent", agent="bot")
         await sessions.call(0, k=1)
         reason = sessions.gates[1].block_reason(ToolCall("c", "b", {"k": 1}))
         assert reason == "b has reached its limit of 1 calls per 1d for each input.k across agent."
 
-    async def test_conditions_are_counted_apart(self) -> None:
+    async def test_different_conditions_have_their_own_counters(self) -> None:
         both = "limit b to 1 per 1d across everyone when input.a > 1"
         sessions = Sessions(both)
         assert await sessions.call(0, a=1)
@@ -88,16 +88,14 @@ class TestCounting:
         assert [await sessions.call(n, ran=False) for n in (2, 2)] == [True, True], "given back in both"
         assert [await sessions.call(n) for n in (2, 0)] == [True, False]
 
-    async def test_an_id_that_comes_again_is_another_call(self) -> None:
+    async def test_repeated_id_is_another_call(self) -> None:
         sessions = Sessions("limit b to 3 per 1d across everyone")
         for _ in range(3):
             sessions._calls = 0
             assert await sessions.call(0)
         assert not await sessions.call(1)
 
-    async def test_of_many_values_only_those_that_count_are_kept(
-        self, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    async def test_expired_uses_are_dropped(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(shared_uses, "FEW_USES", 10)
         sessions = Sessions("limit b to 1 per 1h for each input.k across everyone")
         for key in range(200):
@@ -107,7 +105,7 @@ class TestCounting:
         assert len(kept._uses) == len(kept._of_call) == kept._count <= 21
         assert [await sessions.call(0, k=key) for key in (189, 190)] == [True, False]
 
-    async def test_alone_a_gate_counts_its_own_calls(self) -> None:
+    async def test_gate_without_sessions_counts_its_own_calls(self) -> None:
         nets = compile_rules("limit b to 1 per 1d across everyone").nets
         gates = [GateManager(nets, clock=lambda: 0.0) for _ in range(2)]
         for gate in gates:
@@ -139,7 +137,7 @@ class TestCounting:
         )
     )
     @settings(max_examples=examples(200), deadline=None)
-    def test_are_those_of_one_counter(self, calls: list[tuple[int, str, bool, int]]) -> None:
+    def test_sessions_together_equal_one_counter(self, calls: list[tuple[int, str, bool, int]]) -> None:
         """Several sessions together allow the same calls as one counter, which counts calls that ran."""
 
         async def law() -> None:
@@ -168,7 +166,7 @@ scenario "over sessions"
 
 
 class TestScenarios:
-    def test_begin_other_sessions(self) -> None:
+    def test_other_sessions_share_the_limit(self) -> None:
         [scenario] = parse_scenarios(SCENARIO).scenarios
         assert run_scenario(scenario, compile_rules("limit b to 1 per 1d across agent")) is None
         found = run_scenario(scenario, compile_rules("limit b to 1 per 1d"))
@@ -182,7 +180,7 @@ class TestScenarios:
 
 
 class TestUses:
-    def test_come_from_the_record_as_far_back_as_needed(self) -> None:
+    def test_record_is_read_for_the_longest_window(self) -> None:
         asked: list[float] = []
 
         def recorded(window: float) -> list[tuple[str, str, str, str, float]]:
@@ -199,7 +197,7 @@ class TestUses:
         assert uses.left("counter", day, 3, 3, "other", 6.0) == 2
         assert uses.left("counter", hour, 3, 3, "other", 5.0 + 3600) == 3
 
-    def test_a_record_that_cannot_be_read_makes_no_gate(self) -> None:
+    def test_unreadable_record_makes_no_gate(self) -> None:
         def recorded(window: float) -> list[tuple[str, str, str, str, float]]:
             raise OSError("gone")
 
@@ -207,7 +205,7 @@ class TestUses:
         with pytest.raises(OSError, match="gone"):
             GateManager(nets, uses=SharedUses(recorded).of_session("s"))
 
-    def test_counters_are_told_apart(self) -> None:
+    def test_each_reach_has_its_own_counters(self) -> None:
         everyone, agent, operator = (
             SharedLimit("b", reach, "budget", DAY) for reach in ("everyone", "agent", "operator")
         )
@@ -219,7 +217,7 @@ class TestUses:
         assert len({everyone.counter(ada), agent.counter(ada), operator.counter(ada)}) == 3
         assert everyone.counter(ada, "1") != everyone.counter(ada, "2")
 
-    def test_a_name_in_another_spelling_is_the_same(self) -> None:
+    def test_other_spelling_has_the_same_counter(self) -> None:
         agent, operator = (SharedLimit("b", reach, "budget", DAY) for reach in ("agent", "operator"))
         ada = {"agent": "Release Bot", "started_by": "ada"}
         again = {"agent": "release\u200b  bot", "started_by": " ADA "}
@@ -242,7 +240,7 @@ def net(shared: SharedLimit) -> SkillNet:
 
 class TestNets:
     @pytest.mark.parametrize(("place", "window"), [("other", 60.0), ("budget", 30.0), ("spent", 60.0)])
-    def test_are_checked(self, place: str, window: float) -> None:
+    def test_invalid_shared_limit_is_refused(self, place: str, window: float) -> None:
         with pytest.raises(NetError, match="over sessions"):
             net(SharedLimit("b", "everyone", place, window))
 
@@ -251,7 +249,7 @@ class TestProof:
     def findings(self, rules: str) -> list[str]:
         return [w.message for w in examine(compile_rules(rules)).warnings]
 
-    def test_a_limit_over_sessions_is_not_redundant_beside_one_of_a_session(self) -> None:
+    def test_limit_per_session_does_not_cover_one_across_sessions(self) -> None:
         rules = "limit b to 5 per 1d across everyone\nlimit b to {} per {}"
         assert not self.findings(rules.format(2, "session"))
         assert not self.findings(rules.format(5, "1d across agent").replace("b to 5 per", "b to 4 per"))[
@@ -259,12 +257,12 @@ class TestProof:
         ]
 
     @pytest.mark.parametrize("other", ["5 per 1d", "5 per 1d across agent", "6 per 1d across everyone"])
-    def test_makes_others_redundant(self, other: str) -> None:
+    def test_looser_limit_is_redundant(self, other: str) -> None:
         found = self.findings(f"limit b to 5 per 1d across everyone\nlimit b to {other}")
         assert len(found) == 1
         assert "redundant" in found[0]
 
-    def test_says_the_most(self) -> None:
+    def test_maximum_is_reported(self) -> None:
         rules = compile_rules("limit b to 5 per 1d across agent")
         [tool] = examine(rules).tools
         assert "5 per 1d across agent" in str(tool.most)
@@ -302,5 +300,5 @@ class TestMessages:
     @pytest.mark.parametrize(
         "line", ["require across before b", "limit across to 1 per 1d", "block across"]
     )
-    def test_is_a_name_elsewhere(self, line: str) -> None:
+    def test_across_is_a_name_elsewhere(self, line: str) -> None:
         assert len(compile_rules(line).nets) == 1

@@ -43,7 +43,7 @@ class TestSince:
         assert not await world.call("deploy")
 
     @pytest.mark.parametrize("first_ends", ["test", "edit"])
-    async def test_a_test_beside_an_edit_proves_nothing(self, first_ends: str) -> None:
+    async def test_test_overlapping_an_edit_does_not_count(self, first_ends: str) -> None:
         """The order of their beginnings and ends does not matter."""
         for first in ("test", "edit"):
             world = World(SINCE)
@@ -66,7 +66,7 @@ class TestSince:
         world.end(second, fails=True)
         assert await world.calls("deploy", "test", "deploy") == [False, True, True]
 
-    async def test_one_command_that_is_both(self) -> None:
+    async def test_call_that_edits_and_tests_does_not_count(self) -> None:
         """A call that edits and tests does not count as a test of its edits."""
         rules = f"map bash.command make as edit\nmap bash.command pytest as test\n{SINCE}"
         world = World(rules)
@@ -75,7 +75,7 @@ class TestSince:
         await world.call("bash", command="pytest")
         assert await world.call("deploy")
 
-    async def test_an_unclear_call_locks_and_proves_nothing(self) -> None:
+    async def test_unclear_call_locks_and_does_not_count(self) -> None:
         """An unclear call may edit, so it locks, also while it runs (G-64)."""
         rules = (
             f"map bash.command make as edit\nmap bash.command pytest as test\n{SINCE}\nallow unclear bash"
@@ -89,19 +89,19 @@ class TestSince:
         assert not await world.call("deploy")
         assert await world.calls("test", "deploy") == [True, True]
 
-    async def test_each_of_several(self) -> None:
+    async def test_every_prerequisite_is_needed_again(self) -> None:
         world = World("require lint and test since edit before deploy")
         assert await world.calls("lint", "test", "edit", "lint", "deploy", "test", "deploy") == [
             True, True, True, True, False, True, True
         ]  # fmt: skip
 
-    async def test_one_of_several(self) -> None:
+    async def test_one_of_two_prerequisites_is_enough(self) -> None:
         world = World("require lint or test since edit before deploy")
         assert await world.calls("lint", "edit", "deploy", "test", "deploy") == [
             True, True, False, True, True
         ]  # fmt: skip
 
-    async def test_the_reason_says_it(self) -> None:
+    async def test_reason_names_since_and_within(self) -> None:
         world = World(f"{SINCE} within 30m")
         [verdict] = world.gate.classify(ToolCall("c", "deploy"))
         expected = "deploy requires a successful call to test after the last call to edit"
@@ -132,7 +132,7 @@ class TestWithin:
         world.now = 59 * MINUTE
         assert await world.calls("deploy", "test", "deploy") == [False, True, True]
 
-    async def test_another_success_counts_anew(self) -> None:
+    async def test_another_success_renews_the_time(self) -> None:
         """A success renews the time, and a failure does not."""
         world = World("require lint and test before deploy within 30m")
         await world.calls("lint", "test")
@@ -150,14 +150,14 @@ class TestWithin:
 
 
 class TestUntil:
-    async def test_an_approved_call_lifts_it(self) -> None:
+    async def test_approved_call_ends_the_requirement(self) -> None:
         world = World(UNTIL)
         assert await world.calls("send", "read", "send", "send") == [True] * 4
         assert world.asked == 1
         await world.calls("read", "send")
         assert world.asked == 2
 
-    async def test_a_failed_call_does_not(self) -> None:
+    async def test_failed_call_does_not_end_it(self) -> None:
         world = World(UNTIL)
         await world.call("read")
         await world.call("send", fails=True)
@@ -165,7 +165,7 @@ class TestUntil:
         assert world.asked == 2
 
     @pytest.mark.parametrize("first", ["read", "send"])
-    async def test_nor_one_beside_a_read(self, first: str) -> None:
+    async def test_call_overlapping_a_read_does_not_end_it(self, first: str) -> None:
         """The next call may send what the simultaneous call reads."""
         world = World(UNTIL)
         await world.call("read")
@@ -176,7 +176,7 @@ class TestUntil:
         await world.call("send")
         assert world.asked == 2
 
-    async def test_an_unclear_call_is_asked_about_and_lifts_nothing(self) -> None:
+    async def test_unclear_call_needs_approval_and_does_not_end_it(self) -> None:
         rules = f"map bash.command mail as send\n{UNTIL}\nallow unclear bash"
         world = World(rules)
         await world.call("read")
@@ -194,7 +194,7 @@ EVENTS = st.lists(
 
 class TestLaws:
     @given(EVENTS)
-    async def test_a_deploy_runs_after_a_test_that_no_edit_met(
+    async def test_deploy_needs_a_test_without_an_overlapping_edit(
         self, events: Sequence[tuple[str, int, bool]]
     ) -> None:
         """Law: a deploy needs its own test that succeeded without overlapping an edit.
@@ -231,7 +231,7 @@ class TestLaws:
     @given(
         st.lists(st.tuples(st.sampled_from(["edit", "test", "deploy"]), st.integers(0, 2)), max_size=10)
     )
-    async def test_the_record_knows_what_waits(self, events: list[tuple[str, int]]) -> None:
+    async def test_record_has_the_pending_transitions(self, events: list[tuple[str, int]]) -> None:
         """Law: the fold of the record has the gate's pending transitions and markings."""
         recorder = Recorder(compile_rules(SINCE).registry)
         for number, (tool, ends) in enumerate(events):
@@ -259,7 +259,7 @@ class TestProof:
         together = Together(rules.registry, words=vocabulary(rules.nets, None))
         assert [str(call) for call in together.way("deploy").calls] == ["edit", "test", "deploy"]
 
-    def test_one_call_that_is_both_proves_nothing(self) -> None:
+    def test_call_of_both_names_does_not_count(self) -> None:
         """In the proof, a call of several names fires as in the gate."""
         rules = compile_rules(
             "map bash.command /make|pytest/ as edit\nmap bash.command /pytest/ as test\n"
@@ -279,7 +279,7 @@ class TestNets:
             (Transition("e", ("p",), ("p",), ("edit",), deferred=True, voids=("u",)), "voids 'u'"),
         ],
     )
-    def test_void_deferred_transitions_alone(self, voiding: Transition, said: str) -> None:
+    def test_only_deferred_transitions_can_be_voided(self, voiding: Transition, said: str) -> None:
         others = (
             Transition("t", ("p",), ("p",), ("test",), deferred=True),
             Transition("u", ("p",), ("p",), ("use",)),

@@ -33,7 +33,7 @@ class TestSums:
         assert not await world.call("pay", amount=0.01)
         assert await world.call("pay", amount=0)
 
-    async def test_a_call_takes_what_it_says(self) -> None:
+    async def test_call_takes_its_amount(self) -> None:
         world = World(LIMIT)
         paid = [await world.call("pay", amount=a) for a in (600, 400.01, 400, 0.01)]
         assert paid == [True, False, True, False]
@@ -43,7 +43,7 @@ class TestSums:
         await world.call("pay", amount=1000, fails=True)
         assert not await world.call("pay", amount=1)
 
-    async def test_what_is_finer_than_the_unit_is_rounded_up(self) -> None:
+    async def test_amount_finer_than_the_unit_is_rounded_up(self) -> None:
         world = World("limit pay to 0.02 of input.amount per session")
         paid = [await world.call("pay", amount=a) for a in (0.001, 1e-300, 1e-9)]
         assert paid == [True, True, False]
@@ -55,23 +55,23 @@ class TestSums:
     @pytest.mark.parametrize(
         "amount", ["5", -1, -0.01, True, None, [1], float("nan"), float("inf"), {"value": 1}, ""]
     )
-    async def test_what_is_no_number_is_blocked(self, amount: object) -> None:
+    async def test_amount_that_is_no_number_is_blocked(self, amount: object) -> None:
         world = World(LIMIT)
         assert not await world.call("pay", amount=amount)
         [verdict] = world.gate.classify(ToolCall("c", "pay", {"amount": amount}))
         assert verdict.reason == "pay is blocked: the call has no number from 0 in input.amount."
         assert await world.call("pay", amount=1000), "it has taken nothing"
 
-    async def test_so_is_one_beside_its_double(self) -> None:
+    async def test_missing_or_duplicate_amount_is_blocked(self) -> None:
         world = World(LIMIT)
         assert not await world.call("pay")
         assert not await world.call("pay", amount=1, AMOUNT=5000)
 
     @pytest.mark.parametrize("amount", [1e308, 10**400, 1000.01])
-    async def test_too_much_is_blocked_at_once(self, amount: float) -> None:
+    async def test_amount_above_the_limit_is_blocked(self, amount: float) -> None:
         assert not await World(LIMIT).call("pay", amount=amount)
 
-    async def test_the_reason_says_what_is_left(self) -> None:
+    async def test_reason_contains_the_rest(self) -> None:
         gate = create_gate_manager(compile_rules(f'{LIMIT} because "the budget"').nets)
         await gate.handle_tool_call(ToolCall("a", "pay", {"amount": 600}))
         decision = await gate.handle_tool_call(ToolCall("b", "pay", {"amount": 400.5}))
@@ -83,7 +83,7 @@ class TestSums:
             "- pay: 400.00 of 1000.00 of input.amount left in this session. Why: the budget."
         )
 
-    async def test_another_tool_restores_all_of_it(self) -> None:
+    async def test_refill_restores_the_whole_sum(self) -> None:
         world = World(REFILL)
         assert [await world.call("pay", amount=a) for a in (7, 7)] == [True, False]
         await world.call("audit", fails=True)
@@ -91,7 +91,7 @@ class TestSums:
         await world.call("audit")
         assert [await world.call("pay", amount=a) for a in (7, 3, 1)] == [True, True, False]
 
-    async def test_for_each_value(self) -> None:
+    async def test_each_value_has_its_own_sum(self) -> None:
         world = World("limit pay to 10 of input.amount per session for each input.to")
         paid = [
             await world.call("pay", amount=a, to=to) for a, to in ((7, "a"), (7, "b"), (7, "A"), (3, "a"))
@@ -99,19 +99,19 @@ class TestSums:
         assert paid == [True, True, False, True]
         assert not await world.call("pay", amount=1)
 
-    async def test_under_a_condition(self) -> None:
+    async def test_limit_with_a_condition(self) -> None:
         world = World('limit pay to 10 of input.amount per session when input.currency = "EUR"')
         calls = [(9, "EUR"), (900, "USD"), ("much", "USD"), (2, "EUR")]
         paid = [await world.call("pay", amount=a, currency=c) for a, c in calls]
         assert paid == [True, True, True, False]
 
-    async def test_beside_a_question(self) -> None:
+    async def test_sum_spent_during_an_open_request_blocks(self) -> None:
         """A call is blocked if another one spends the sum while its request is open."""
         world = World("limit pay to 10 of input.amount per session\nrequire human-approval before pay")
         assert [await world.call("pay", amount=a) for a in (6, 6, 4)] == [True, False, True]
         assert world.asked == 2
 
-    async def test_only_what_fits_together_is_asked_about_at_once(self) -> None:
+    async def test_call_beyond_the_sum_waits_without_a_request(self) -> None:
         """A call beyond the sum is not requested until the first two are decided."""
         text = "limit pay to 10 of input.amount per session\nrequire human-approval before pay"
         recorder = Recorder(compile_rules(text).registry)
@@ -124,7 +124,7 @@ class TestSums:
 
 
 class TestRecord:
-    async def test_a_call_that_never_ran_is_taken_back(self) -> None:
+    async def test_amount_of_a_call_that_never_ran_is_returned(self) -> None:
         recorder = Recorder(compile_rules(LIMIT).registry)
         await recorder.call("a", "pay", amount=900)
         recorder.result("a", ran=False)
@@ -132,7 +132,7 @@ class TestRecord:
         [state] = fold(recorder.events).nets.values()
         assert state.marking["budget"] == recorder.manager.states[state.key].marking["budget"] == 0
 
-    async def test_goes_on_from_the_record(self) -> None:
+    async def test_sums_are_restored_from_the_record(self) -> None:
         rules = compile_rules(f"{REFILL} for each input.to")
         recorder = Recorder(rules.registry)
         for number, (amount, to) in enumerate(((2.5, "a"), (5, "b"), (1.25, "a"))):
@@ -174,7 +174,9 @@ amounts = st.one_of(
 class TestLaws:
     @pytest.mark.slow
     @given(st.lists(st.tuples(amounts, st.booleans(), st.booleans()), max_size=12))
-    async def test_no_more_is_ever_spent(self, calls: list[tuple[Any, bool, bool]]) -> None:
+    async def test_calls_are_allowed_while_the_sum_lasts(
+        self, calls: list[tuple[Any, bool, bool]]
+    ) -> None:
         """Law: a call is allowed if and only if its amount fits into the sum since the last audit.
 
         The fold of the record has the same marking.
@@ -203,7 +205,7 @@ class TestLaws:
             assert state.marking["budget"] == (left - spent) * 100
 
     @given(st.floats(0, 1e15), st.integers(2, 9))
-    def test_units_are_the_number_as_it_is_written(self, amount: float, decimals: int) -> None:
+    def test_units_match_the_written_number(self, amount: float, decimals: int) -> None:
         units = SumField(("a",), decimals).units({"a": amount})
         exact = Decimal(repr(amount))
         assert units is not None
@@ -211,23 +213,23 @@ class TestLaws:
 
 
 class TestProof:
-    def test_says_the_largest_sum(self) -> None:
+    def test_largest_sum_is_reported(self) -> None:
         rules = compile_rules(LIMIT)
         most = Together(rules.registry, words=vocabulary(rules.nets, None)).most("pay")
         assert (most.unlimited, most.each) == (True, ("1000.00 of input.amount per session",))
 
-    def test_counts_every_sum(self) -> None:
+    def test_states_include_every_sum(self) -> None:
         [net] = compile_rules("limit pay to 0.05 of input.amount per audit").nets
         assert reachable(net).count == 7
 
-    async def test_a_sum_and_a_number_of_calls_are_two_things(self) -> None:
+    async def test_sum_and_number_of_calls_are_independent(self) -> None:
         from interlock.rules.analysis.findings import examine
 
         found = examine(compile_rules(f"{LIMIT}\nlimit pay to 3 per session"))
         assert not found.errors
         assert not found.warnings
 
-    async def test_no_way_is_told_where_none_is_known(self) -> None:
+    async def test_reason_has_a_way_only_where_one_is_known(self) -> None:
         gate = create_gate_manager(compile_rules(REFILL).nets, explain_blocks=True)
         await gate.handle_tool_call(ToolCall("a", "pay", {"amount": 9}))
         decision = await gate.handle_tool_call(ToolCall("b", "pay", {"amount": 2}))
@@ -251,13 +253,13 @@ class TestNets:
             ({"type": "manual"}, "without approval"),
         ],
     )
-    def test_are_checked(self, change: dict[str, Any], said: str) -> None:
+    def test_invalid_nets_are_refused(self, change: dict[str, Any], said: str) -> None:
         terms = {"amount": Amount(SumField(("a",), 2), "b"), **change}
         use = Transition("use", ("p",), ("p",), ("pay",), **terms)
         with pytest.raises(NetError, match=said):
             define_skill_net("n", places=["p", "b"], transitions=[use], initial_marking={"p": 1, "b": 9})
 
-    def test_only_what_takes_an_amount_is_of_units(self) -> None:
+    def test_units_need_a_transition_with_an_amount(self) -> None:
         with pytest.raises(NetError, match="takes no amount"):
             Transition("use", ("p",), ("p",), ("pay",)).of_units(1)
 

@@ -13,7 +13,7 @@ MAPS = "map bash.command rm as delete\nmap bash.command ls as list\nmap exec.scr
 RULES = f"{MAPS}block delete\nrequire human-approval before deploy\n"
 
 
-def implied(rules: RuleSet) -> list[str]:
+def implied_rules(rules: RuleSet) -> list[str]:
     """Return the texts of the implied rules."""
     sources = [net.rule.source for net in rules.nets if net.rule is not None]
     return [source.text for source in sources if source is not None and source.implied]
@@ -27,7 +27,7 @@ class TestImplied:
     def test_by_maps_to_restricted_names(self) -> None:
         """Maps of shell fields to a restricted name imply a rule on unclear calls."""
         rules = compile_rules(RULES)
-        assert implied(rules) == [
+        assert implied_rules(rules) == [
             "require human-approval before unclear (implied by the maps of bash.command and 1 more field)"
         ]
         assert rules.nets[-1].name == rules.verification[-1].name == "approve-before-unclear"
@@ -36,11 +36,11 @@ class TestImplied:
     @pytest.mark.parametrize(
         "rule", ["2 human-approvals before deploy", "human-approval before deploy by 2"]
     )
-    def test_as_many_people_as_the_strictest(self, rule: str) -> None:
+    def test_as_many_approvals_as_the_strictest_rule(self, rule: str) -> None:
         """The implied rule requires as many approvals as the strictest rule on a mapped name."""
         deploy = f'map bash.command deploy as deploy\nrequire {rule} when input.env = "prod"\n'
         rules = compile_rules(f"{deploy}{RULES}")
-        [text] = implied(rules)
+        [text] = implied_rules(rules)
         assert text.startswith("require 2 human-approvals before unclear (implied by the maps of")
         assert isinstance(rules.nets[-1].rule, ApprovalRule)
         assert rules.nets[-1].rule.people == 2
@@ -59,7 +59,7 @@ class TestImplied:
             "require human-approval before publish within 15m no grants\n"
             "require 5 human-approvals before other within 1m"
         )
-        [text] = implied(rules)
+        [text] = implied_rules(rules)
         assert text == (
             "require 3 human-approvals before unclear within 15m risk high no grants "
             "(implied by the maps of bash.command)"
@@ -85,9 +85,9 @@ class TestImplied:
             "block bash",
         ],
     )
-    def test_by_no_others(self, text: str) -> None:
+    def test_no_rule_from_other_maps(self, text: str) -> None:
         """A map to an unrestricted name, or of a field without shell commands, implies no rule."""
-        assert implied(compile_rules(text)) == []
+        assert implied_rules(compile_rules(text)) == []
 
     @pytest.mark.parametrize(
         "rule",
@@ -101,15 +101,15 @@ class TestImplied:
     def test_unless_a_rule_names_unclear(self, rule: str) -> None:
         """A rule on unclear replaces the implied one, for all tools."""
         rules = compile_rules(f"{RULES}{rule}")
-        assert implied(rules) == []
+        assert implied_rules(rules) == []
         assert names(rules, "bash", command="eval $x") == ("unclear", "bash")
 
-    def test_of_a_declared_field(self) -> None:
+    def test_declared_field_counts(self) -> None:
         """A field declared by `map shell` counts, and so does `command` as the last name of a path."""
-        assert implied(compile_rules("map shell a.b rm as x\nblock x")) != []
-        assert implied(compile_rules("map a.run.command rm as x\nblock x")) != []
+        assert implied_rules(compile_rules("map shell a.b rm as x\nblock x")) != []
+        assert implied_rules(compile_rules("map a.run.command rm as x\nblock x")) != []
 
-    def test_is_no_finding_where_the_tool_is_blocked(self) -> None:
+    def test_blocked_tool_causes_no_finding(self) -> None:
         """An implied rule on unclear calls that are blocked anyway causes no finding."""
         found = examine(compile_rules(f"{RULES}block bash\nblock exec"))
         assert not any("unclear" in problem.message for problem in (*found.errors, *found.warnings))
@@ -176,12 +176,12 @@ class TestWrittenByHand:
             ],
         ],
     )
-    def test_is_none_where_nothing_passes_with_less(self, rules: list[str]) -> None:
+    def test_rule_as_strict_causes_no_warning(self, rules: list[str]) -> None:
         """A rule that blocks, or one as strict on `unclear` or on the tool itself, causes no warning."""
         warnings = compile_rules(self.DEPLOY + "\n".join(rules)).warnings
         assert not any("cannot be read" in warning.message for warning in warnings)
 
-    def test_names_the_file_of_the_other(self) -> None:
+    def test_warning_names_the_other_file(self) -> None:
         """The warning names the other rule's file."""
         texts = {
             "a.rules": f"{self.DEPLOY}require 2 human-approvals before deploy",
@@ -196,13 +196,13 @@ class TestAllowed:
     def test_takes_the_implied_rule_away(self) -> None:
         """`allow unclear TOOL` removes the implied rule for that tool only."""
         rules = compile_rules(f"{RULES}allow unclear bash")
-        assert implied(rules) == [
+        assert implied_rules(rules) == [
             "require human-approval before unclear (implied by the map of exec.script)"
         ]
         assert names(rules, "bash", command="eval $x") == ("bash",)
         assert names(rules, "exec", script="eval $x") == ("unclear", "exec")
         assert rules.inspect(ToolCall("c", "bash", {"command": "eval $x"})).uninspectable is not None
-        assert implied(compile_rules(f"{RULES}allow unclear bash\nallow unclear exec")) == []
+        assert implied_rules(compile_rules(f"{RULES}allow unclear bash\nallow unclear exec")) == []
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -216,20 +216,20 @@ class TestAllowed:
             (f"{RULES}allow unclear bash\nallow unclear bash", "'bash' is allowed twice"),
         ],
     )
-    def test_is_commented_by_check(self, text: str, message: str) -> None:
+    def test_check_reports_its_effect(self, text: str, message: str) -> None:
         """The warning says what the line allows, or why it has no effect."""
         warning = compile_rules(text).warnings[-1]
         assert message in warning.message
         assert warning.remedy
 
     @pytest.mark.parametrize("line", ["allow bash", "allow", "allow bash unclear"])
-    def test_is_no_other_allowance(self, line: str) -> None:
+    def test_other_allow_is_an_unknown_keyword(self, line: str) -> None:
         """Any other `allow` is an unknown keyword."""
         with pytest.raises(RuleError, match="unknown keyword 'allow'") as caught:
             compile_rules(line)
         assert "'allow'" not in caught.value.problems[0].message.partition("Expected")[2]
 
-    def test_may_be_misspelt(self) -> None:
+    def test_misspelling_is_reported(self) -> None:
         """A misspelling of `unclear` is reported with the word."""
         with pytest.raises(RuleError, match="did you mean 'unclear'"):
             compile_rules("allow uncler bash")
@@ -248,7 +248,7 @@ class TestReservedNames:
             ("limit a to 2 per unclear", "'unclear' unlocks nothing"),
         ],
     )
-    def test_are_not_given(self, line: str, message: str) -> None:
+    def test_maps_cannot_give_them(self, line: str, message: str) -> None:
         """G-64, G-66: maps cannot give reserved names, and these names unlock nothing."""
         with pytest.raises(RuleError) as caught:
             compile_rules(line)
@@ -270,7 +270,7 @@ class TestReservedNames:
             "require 2 human-approvals before *",
         ],
     )
-    def test_are_named_in_place_of_a_star(self, line: str) -> None:
+    def test_star_is_refused_with_a_remedy(self, line: str) -> None:
         """G-66: `*` in a name is refused, with `anything-else` as the remedy."""
         with pytest.raises(RuleError, match=r"'\*' has no meaning in a name") as caught:
             compile_rules(line)
@@ -284,13 +284,13 @@ class TestComputedWords:
         "map bash.command /^make\\s+test/ as test\nblock push\nrequire test before deploy"
     )
 
-    def test_are_unclear_for_maps_of_their_program(self) -> None:
+    def test_unclear_for_maps_of_their_program(self) -> None:
         """G-64: a computed word makes a command unclear if a map's pattern begins with its program."""
         assert names(self.RULES, "bash", command="x=push; git $x") == ("unclear", "bash")
         assert names(self.RULES, "bash", command="git push $x") == ("push", "bash")
 
     @pytest.mark.parametrize("command", ["ls $x", "make $x", "echo git $x", "git status"])
-    def test_are_clear_for_all_others(self, command: str) -> None:
+    def test_clear_for_other_programs(self, command: str) -> None:
         """A program that is not the start of a restricted map's pattern stays clear."""
         assert "unclear" not in names(self.RULES, "bash", command=command)
 
@@ -335,13 +335,13 @@ class TestFields:
             ("call", {"opts": {"url": {"host": "evil"}}}, ("evil", "unclear", "call")),
         ],
     )
-    def test_that_are_no_text(
+    def test_values_other_than_text(
         self, tool: str, fields: dict[str, object], expected: tuple[str, ...]
     ) -> None:
         """G-65: lists, numbers and nested fields are searched; any other value is unclear."""
         assert names(self.RULES, tool, **fields) == expected
 
-    def test_that_are_written_otherwise_hold_commands(self) -> None:
+    def test_other_spelling_contains_a_command(self) -> None:
         """G-66: a decoder may read `Command` as `command`, so it is read, and the call is unclear."""
         rules = compile_rules(
             "map bash.command /^rm\\b/ as delete\nmap bash.command /^ls/ as list\nblock delete"
@@ -353,7 +353,7 @@ class TestFields:
         assert names(rules, "bash", command="ls", timeout=5) == ("list", "bash")
 
     @pytest.mark.parametrize("program", ["if", "FOO=1", "a b", "time", "$(ls)", "~", ""])
-    def test_that_are_an_argv_name_their_program(self, program: str) -> None:
+    def test_argv_first_element_is_the_program(self, program: str) -> None:
         """G-65: the first element is a program, and never a keyword, an assignment or a script."""
         rules = compile_rules("map bash.command /^rm\\b/ as delete\nblock delete")
         assert "delete" not in names(rules, "bash", command=[program, "x", "&&", "rm", "y"])

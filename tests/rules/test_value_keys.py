@@ -38,7 +38,7 @@ DAY = 86_400.0
 
 
 class TestOrders:
-    async def test_each_value_has_its_own(self) -> None:
+    async def test_each_value_has_its_own_order(self) -> None:
         world = World(ORDER)
         assert not await world.call("merge", pr=1)
         assert await world.call("review", pr=1)
@@ -51,7 +51,7 @@ class TestOrders:
         await world.call("review", pr=1, fails=True)
         assert not await world.call("merge", pr=1)
 
-    async def test_calls_of_other_values_run_beside(self) -> None:
+    async def test_calls_with_other_values_may_overlap(self) -> None:
         world = World(ORDER)
         first, second = await world.begin("review", pr=1), await world.begin("review", pr=2)
         world.end(second)
@@ -61,19 +61,19 @@ class TestOrders:
         assert await world.call("merge", pr=1)
 
     @pytest.mark.parametrize("value", [17, "17", 17.0])
-    async def test_a_number_is_its_text(self, value: object) -> None:
+    async def test_number_equals_its_text(self, value: object) -> None:
         world = World(ORDER)
         await world.call("review", pr=17)
         assert await world.call("merge", pr=value)
 
     @pytest.mark.parametrize("value", ["17 ", "17.5", " 17", True, "Main"])
-    async def test_what_is_written_otherwise_is_another(self, value: object) -> None:
+    async def test_value_written_differently_is_another_value(self, value: object) -> None:
         world = World(ORDER)
         await world.call("review", pr=17)
         await world.call("review", pr="main")
         assert not await world.call("merge", pr=value)
 
-    async def test_another_spelling_locks_by_its_tool_and_not_by_its_value(self) -> None:
+    async def test_other_tool_spelling_locks_the_same_value(self) -> None:
         """G-66, G-89: `Edit` locks its value like `edit`, but not another spelling of the value."""
         world = World("require test since edit before push for same input.path")
         await world.call("test", path="a.py")
@@ -88,9 +88,7 @@ class TestOrders:
         "given",
         [{}, {"pr": None}, {"pr": [1]}, {"pr": {"id": 1}}, {"pr": 1, "PR": 1}, {"pr": "x" * 10_001}],
     )
-    async def test_without_a_value_nothing_is_unlocked_and_the_restricted_is_blocked(
-        self, given: dict[str, object]
-    ) -> None:
+    async def test_call_without_a_value(self, given: dict[str, object]) -> None:
         world = World(ORDER)
         assert await world.call("review", **given)
         assert not await world.call("merge", **given)
@@ -112,7 +110,7 @@ class TestOrders:
         assert not await world.call("deploy", repo="a")
         assert not await world.call("edit"), "which value it would lock is unknown"
 
-    async def test_the_way_a_model_is_told(self) -> None:
+    async def test_reason_and_constraints_name_the_value(self) -> None:
         gate = create_gate_manager(compile_rules(ORDER).nets, explain_blocks=True)
         decision = await gate.handle_tool_call(ToolCall("c", "merge", {"pr": 1}))
         assert decision.reason == (
@@ -128,7 +126,7 @@ class TestOrders:
 
 
 class TestLimits:
-    async def test_each_value_has_its_own(self) -> None:
+    async def test_each_value_has_its_own_limit(self) -> None:
         world = World(LIMIT)
         assert [await world.call("refund", customer=c) for c in ("ada", "ada", "ada", "bob")] == [
             True, True, False, True,
@@ -137,7 +135,7 @@ class TestLimits:
         assert await world.call("refund", customer="ada")
 
     @pytest.mark.parametrize("same", ["Ada", " ada ", "a\u200bda", "\uff21da"])
-    async def test_spelling_makes_no_other_value(self, same: str) -> None:
+    async def test_other_spelling_is_the_same_value(self, same: str) -> None:
         world = World(LIMIT)
         assert [await world.call("refund", customer=c) for c in ("ada", "ada", same)] == [
             True,
@@ -145,7 +143,7 @@ class TestLimits:
             False,
         ]
 
-    async def test_a_success_of_another_tool_restores_that_value(self) -> None:
+    async def test_refill_restores_only_its_value(self) -> None:
         world = World("limit push to 1 per tag for each input.branch")
         for branch in ("a", "b"):
             assert await world.call("push", branch=branch)
@@ -155,14 +153,14 @@ class TestLimits:
         await world.call("tag")
         assert not await world.call("push", branch="b")
 
-    async def test_with_a_condition(self) -> None:
+    async def test_limit_with_a_condition(self) -> None:
         world = World("limit push to 1 per session for each input.branch when input.force = true")
         assert [await world.call("push", branch="a", force=f) for f in (True, False, True)] == [
             True, True, False,
         ]  # fmt: skip
         assert await world.call("push", force=False), "calls outside of the condition need no value"
 
-    async def test_a_call_that_never_ran_is_taken_back_for_its_value_alone(self) -> None:
+    async def test_call_that_never_ran_is_returned_to_its_value(self) -> None:
         gate = create_gate_manager(compile_rules(LIMIT).nets, clock=lambda: 0.0)
 
         async def refund(call_id: str, customer: str) -> Any:
@@ -175,7 +173,7 @@ class TestLimits:
         assert [(await refund(f"c{n}", "ada")).outcome for n in range(3)] == ["allow", "allow", "block"]
         assert [(await refund(f"d{n}", "bob")).outcome for n in range(2)] == ["allow", "block"]
 
-    async def test_values_that_are_remembered_are_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_number_of_stored_values_is_bounded(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Beyond the limit a new value is blocked, and values in their initial state are forgotten."""
         monkeypatch.setattr("interlock.engine.gate.conditions.MOST_VALUES", 3)
         world = World(LIMIT)
@@ -196,7 +194,7 @@ class TestLimits:
         [state] = world.gate.states.values()
         assert len(state.values) == 1
 
-    async def test_past_the_bound_nothing_new_is_unlocked(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_new_value_beyond_the_bound_stays_locked(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("interlock.engine.gate.conditions.MOST_VALUES", 1)
         world = World(ORDER)
         assert [await world.call("review", pr=n) for n in range(2)] == [True, True]
@@ -204,7 +202,7 @@ class TestLimits:
 
 
 class TestOneNetAlone:
-    async def test_keeps_each_value_in_the_state_it_is_given(self) -> None:
+    async def test_values_are_kept_in_the_given_state(self) -> None:
         [order] = compile_rules(ORDER).nets
         [limit] = compile_rules(LIMIT).nets
         [total] = compile_rules("limit pay to 10 of input.amount per session for each input.to").nets
@@ -230,25 +228,25 @@ class TestOneNetAlone:
 
 
 class TestBlocks:
-    async def test_each_value_has_its_own(self) -> None:
+    async def test_each_value_is_blocked_separately(self) -> None:
         world = World(BLOCK)
         assert await world.call("send", thread="a")
         assert await world.call("read", thread="a", fails=True)
         assert [await world.call("send", thread=t) for t in ("a", "b")] == [False, True]
 
-    async def test_another_spelling_gets_round_none(self) -> None:
+    async def test_other_spelling_is_blocked_too(self) -> None:
         """G-89: another spelling of a value is blocked, as in a limit."""
         world = World(BLOCK)
         assert await world.call("read", thread="Launch plan")
         assert not await world.call("send", thread="launch  PLAN")
 
-    async def test_what_raises_the_flag_has_to_name_the_value(self) -> None:
+    async def test_activating_call_needs_the_value(self) -> None:
         world = World(BLOCK)
         assert not await world.call("read")
 
 
 class TestSeveralNames:
-    async def test_maps_give_the_name_and_the_field_its_value(self) -> None:
+    async def test_map_gives_the_name_and_field_the_value(self) -> None:
         world = World(
             "map bash.command git-merge as merge\nrequire review before merge for same input.pr"
         )
@@ -277,7 +275,7 @@ class TestState:
         verdicts = [{v.kind for v in gate.classify(ToolCall("c", tool, given))} for tool, given in calls]
         assert verdicts == [{"gated", "abstain"}, {"blocked", "abstain"}, {"blocked", "abstain"}]
 
-    async def test_a_record_puts_every_value_back(self) -> None:
+    async def test_record_restores_every_value(self) -> None:
         rules = compile_rules(f"{ORDER}\n{LIMIT}")
         recorder = Recorder(rules.registry)
         await recorder.call("a", "review", pr=1)
@@ -306,7 +304,7 @@ class TestState:
         gate.restore(markings={key: dict(net.marking) for key, net in state.nets.items()}, pending=[])
         assert not any(values for values in values_of(gate).values()), "the record tells of none"
 
-    async def test_what_waits_is_void_after_a_restart_as_before(self) -> None:
+    async def test_pending_success_is_void_after_a_restart(self) -> None:
         """A test beside an edit proves nothing, also if it was allowed before a restart."""
         registry = compile_rules("require test since edit before deploy for same input.repo").registry
         before, gate = (create_gate_manager(registry=registry) for _ in range(2))
@@ -322,7 +320,7 @@ class TestState:
             assert not each.handle_tool_result(ToolResult("t", "test", given)).fired
             assert (await each.handle_tool_call(ToolCall("d", "deploy", given))).block
 
-    async def test_a_record_names_the_values(self) -> None:
+    async def test_record_names_the_values(self) -> None:
         recorder = Recorder(compile_rules(LIMIT).registry)
         for number, customer in enumerate(("Ada", "bob", "ada")):
             await recorder.call(f"c{number}", "refund", customer=customer)
@@ -341,7 +339,7 @@ class TestState:
         assert gate.block_reason(ToolCall("c", tool)) is not None
         assert gate.block_reason(ToolCall("c", "b")) is None
 
-    def test_keys(self) -> None:
+    def test_digests_and_net_keys(self) -> None:
         digest = ValueKey(("pr",)).digest({"pr": 1})
         assert digest is not None
         assert split_key(value_net("a[b]", digest)) == ("a[b]", digest)
@@ -378,7 +376,7 @@ class TestLaws:
         st.lists(st.sampled_from(SETS), min_size=1, max_size=3, unique=True),
         st.lists(events, max_size=12),
     )
-    async def test_it_is_a_gate_of_its_own_for_each_value(
+    async def test_each_value_behaves_as_a_separate_gate(
         self, lines: list[str], calls: list[tuple[str, int, bool, int]]
     ) -> None:
         """Law: a call is decided as by a gate with the rules without `for` that sees this value alone.
@@ -418,24 +416,24 @@ class TestProof:
         rules = compile_rules(text)
         return Together(rules.registry, words=vocabulary(rules.nets, None))
 
-    def test_the_way_is_that_of_one_value(self) -> None:
+    def test_way_uses_one_value(self) -> None:
         way = self.together(ORDER).way("merge")
         assert isinstance(way, Way)
         assert (list(map(str, way.calls)), way.shortest) == (["review", "merge"], True)
 
-    def test_a_limit_on_each_value_is_none_on_the_session(self) -> None:
+    def test_limit_on_each_value_does_not_bound_the_session(self) -> None:
         most = self.together("limit refund to 2 per session for each input.customer").most("refund")
         assert (most.unlimited, most.each) == (True, ("2 per session for each input.customer",))
 
-    def test_other_values_lead_on(self) -> None:
+    def test_maximum_considers_several_values(self) -> None:
         """The maximum considers calls with several values."""
         text = "limit push to 1 per session for each input.branch\nrequire push before tag"
         assert self.together(text).most("tag").unlimited
 
-    def test_what_is_never_possible_for_any_value(self) -> None:
+    def test_call_impossible_for_every_value(self) -> None:
         assert isinstance(self.together(f"{ORDER}\nblock review").way("merge"), Never)
 
-    def test_an_order_on_all_calls_is_not_the_same_rule(self) -> None:
+    def test_order_on_all_calls_is_another_rule(self) -> None:
         """Neither rule is redundant: two reviews count for two merges of other values."""
         from interlock.rules.analysis.findings import examine
 
@@ -443,7 +441,7 @@ class TestProof:
         assert not found.errors
         assert not [w for w in found.warnings if "redundant" in w.message]
 
-    def test_a_limit_on_all_calls_covers_that_on_each_value(self) -> None:
+    def test_limit_on_all_calls_covers_one_on_each_value(self) -> None:
         from interlock.rules.analysis.findings import examine
 
         each, whole = "limit a to 3 per session for each input.x", "limit a to 2 per session"
@@ -461,7 +459,7 @@ class TestProof:
         for name in "abc":
             way, reached = together.way(name), await reachable(rules, name)
             if isinstance(way, Way):
-                assert await runs(rules, [(call.names[0], 1) for call in way.calls])
+                assert await all_calls_run(rules, [(call.names[0], 1) for call in way.calls])
                 assert reached is not None
                 assert not way.shortest or len(way.calls) == reached
             elif isinstance(way, Never) and way.nets:
@@ -473,12 +471,12 @@ async def reachable(rules: RuleSet, name: str) -> int | None:
     each = list(product("abc", (1, 2)))
     for length in range(1, 4):
         for sequence in product(each, repeat=length):
-            if sequence[-1][0] == name and await runs(rules, sequence):
+            if sequence[-1][0] == name and await all_calls_run(rules, sequence):
                 return length
     return None
 
 
-async def runs(rules: RuleSet, sequence: Sequence[tuple[str, int]]) -> bool:
+async def all_calls_run(rules: RuleSet, sequence: Sequence[tuple[str, int]]) -> bool:
     """Return true if all calls run, each successful before the next."""
     gate = create_gate_manager(registry=rules.registry)
     for number, (tool, value) in enumerate(sequence):

@@ -51,7 +51,7 @@ calls = st.tuples(
 @example(
     [TWO_PEOPLE], "enforce", [("a", 1, 0, "ends", "approved", 1), ("b", 1, 0, "ends", "approved", 0)]
 )
-async def test_the_record_is_the_gate(
+async def test_record_gate_and_backtest_agree(
     lines: list[str], mode: str, made: list[tuple[str, Any, Any, str, str, int]]
 ) -> None:
     """Law: markings, pending transitions and a backtest with the same rules agree after every call.

@@ -20,7 +20,7 @@ from .files import problems, write
 
 
 class TestFile:
-    def test_everything(self, here: Path) -> None:
+    def test_every_key_is_read(self, here: Path) -> None:
         """Every key is read; paths are relative to the file, not to the working directory."""
         write(here / "a/prompt.txt", "Be brief.")
         path = write(
@@ -95,7 +95,7 @@ class TestFile:
             "subagents.r = {description = 'd', tools = ['read'], limits = {max_steps = 3}}",
         ],
     )
-    def test_a_spec_survives_the_journal(self, here: Path, more: str) -> None:
+    def test_spec_reads_back_from_the_journal(self, here: Path, more: str) -> None:
         """A spec written as JSON is read back equal in another directory, to start its session again."""
         text = f"model = 'openai/m'\nrules = ['a.rules']\n{more}"
         spec = load_agent_file(write(here / "a.toml", text))
@@ -112,7 +112,7 @@ class TestFile:
 
 
 class TestFaultyFile:
-    def test_the_place_of_a_quoted_key(self, here: Path) -> None:
+    def test_quoted_key_is_located(self, here: Path) -> None:
         """A quoted key is located, even if it contains separators."""
         path = write(
             here / "a.toml",
@@ -244,7 +244,7 @@ class TestFaultyFile:
             ("mode = 'shadow'\nmode = 'enforce'", "a.toml:2:17: Cannot overwrite a value"),
         ],
     )
-    def test_each(self, here: Path, text: str, message: str) -> None:
+    def test_each_mistake_has_its_message(self, here: Path, text: str, message: str) -> None:
         """Each kind of mistake has its own message."""
         assert message in problems(write(here / "a.toml", text))
 
@@ -260,7 +260,7 @@ class TestFaultyFile:
             "model = 'sk-12345",
         ],
     )
-    def test_a_secret_is_refused_and_not_shown(self, here: Path, text: str) -> None:
+    def test_secret_is_refused_and_not_shown(self, here: Path, text: str) -> None:
         """A secret in a file is an error that does not repeat the secret."""
         said = problems(write(here / "a.toml", text))
         assert "sk-12345" not in said
@@ -281,7 +281,7 @@ class TestFaultyFile:
         os.mkfifo(here / "p.toml")
         assert "p.toml: is a pipe or a device" in problems(here / "p.toml")
 
-    def test_no_utf8(self, here: Path) -> None:
+    def test_other_encoding(self, here: Path) -> None:
         """Another encoding is reported with the byte and its place."""
         (here / "a.toml").write_bytes("name = 'x'\ntask = 'Grüße'".encode("latin-1"))
         assert "is not UTF-8 text: byte 0xfc at line 2, column 11" in problems(here / "a.toml")
@@ -305,13 +305,13 @@ class TestFaultyFile:
             write(here / "a.toml", text)
         )
 
-    def test_prompt_not_there(self, here: Path) -> None:
+    def test_unreadable_prompt_file(self, here: Path) -> None:
         """A prompt file that cannot be read is named, with the place of its key."""
         said = problems(write(here / "a.toml", "system_prompt_file = 'y.txt'"))
         assert f"a.toml:1:1: system_prompt_file: {here}/y.txt: no such file" in said
 
     @given(st.text())
-    def test_any_text(self, text: str) -> None:
+    def test_arbitrary_text_is_read_or_refused(self, text: str) -> None:
         """Any text is read as a spec, or refused with an error that names the file."""
         path = Path("any.toml")
         path.write_text(text, encoding="utf-8", errors="surrogatepass")
@@ -325,7 +325,7 @@ class TestFaultyFile:
 
 @pytest.mark.slow
 class TestDocumentation:
-    def test_the_example_is_hosted(self, here: Path) -> None:
+    def test_example_can_be_prepared(self, here: Path) -> None:
         """The documentation's agent file loads and can be prepared."""
         spec = load_agent_file(write(here / "agent.toml", titled("how-to/agents.md", "agent.toml")))
         write(here / "deploy.rules", titled("how-to/rules.md", "deploy.rules"))

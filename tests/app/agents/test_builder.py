@@ -57,7 +57,7 @@ class TestPrepared:
         assert (agent.name, agent.max_steps, agent.system_prompt) == ("bot", 4, "Hi")
         assert (agent.model.name, agent.send_mode) == ("openai/m", "queue")
 
-    async def test_whether_rules_are_told(self, here: Path) -> None:
+    async def test_tell_rules_gives_the_models_the_rules(self, here: Path) -> None:
         """G-73: the agent's and the subagents' models get the rules unless `tell_rules` is false."""
         helper = {"description": "Helps."}
         for extra, tells in (({}, True), ({"tell_rules": False}, False), ({"tell_rules": True}, True)):
@@ -66,7 +66,7 @@ class TestPrepared:
             assert below is not None
             assert (agent.tell_rules, below.tell_rules) == (tells, tells)
 
-    def test_every_tool_of_ours_can_be_named(self) -> None:
+    def test_every_provided_tool_has_its_own_name(self) -> None:
         """The table has tools under their own names."""
         table = ready_made_tools()
         assert {"bash", "web_fetch"} <= table.keys()
@@ -127,7 +127,7 @@ class TestPrepared:
         assert said[4] == f"workdir: {here}/nope is not a directory"
         assert len(said) == 5
 
-    def test_a_tool_of_a_reserved_name(self, here: Path) -> None:
+    def test_tool_with_a_reserved_name(self, here: Path) -> None:
         """G-64: a function with a reserved name is refused as a tool."""
         (here / "named_so.py").write_text('def unclear() -> str:\n    """Do nothing."""\n    return ""\n')
         said = self.refused(self.spec(here, tools=["bash", "named_so:unclear"]))
@@ -225,7 +225,7 @@ class TestPrepared:
         assert done.stdout == "by hand\nby hand\nhello\nv1.2\n"
 
     @pytest.mark.parametrize("kind", ["sandbox", "just-bash"])
-    def test_no_value_of_the_environment_is_kept(
+    def test_spec_has_no_environment_values(
         self, here: Path, monkeypatch: pytest.MonkeyPatch, kind: str
     ) -> None:
         """The spec has only the names of passed variables, no values, because the journal keeps it."""
@@ -313,7 +313,7 @@ class TestImportedAgent:
         agent = await prepare(self.spec(here, name)).agent()
         assert agent is sys.modules["my_agents"].plain
 
-    async def test_changed_by_the_spec(self, here: Path) -> None:
+    async def test_spec_replaces_the_agents_settings(self, here: Path) -> None:
         """The spec's settings replace the agent's; all others stay."""
         spec = self.spec(here, "plain", system_prompt="Ours", limits={"max_steps": 2})
         agent = await prepare(spec).agent()
@@ -321,7 +321,7 @@ class TestImportedAgent:
         assert [tool.name for tool in agent.tools] == ["bash"]
         assert agent.model.name == sys.modules["my_agents"].plain.model.name
 
-    async def test_its_limit_on_costs(self, here: Path) -> None:
+    async def test_own_cost_limit_is_the_default(self, here: Path) -> None:
         """Limits: the agent's own cost limit applies unless the spec has one."""
         assert (await prepare(self.spec(here, "bounded", system_prompt="Hi")).agent()).max_cost == 2.0
         changed = self.spec(here, "bounded", limits={"max_cost": 9})
@@ -332,7 +332,7 @@ class TestImportedAgent:
         assert (await prepare(replaced).agent()).max_cost == 2.0
 
     @pytest.mark.parametrize("name", ["unpriced", "unpriced_later"])
-    async def test_a_limit_that_could_not_be_kept(self, here: Path, name: str) -> None:
+    async def test_cost_limit_without_a_price_is_refused(self, here: Path, name: str) -> None:
         """Limits: a cost limit with a model without a known price is refused, with a remedy."""
         with pytest.raises(AgentSpecError) as caught:
             await prepare(self.spec(here, name)).agent()
@@ -342,7 +342,7 @@ class TestImportedAgent:
         assert "homemade" in self.refused(self.spec(here, "unbounded", limits={"max_cost": 1}))
         assert (await prepare(self.spec(here, "unbounded")).agent()).max_cost is None
 
-    async def test_its_hooks_stay(self, here: Path) -> None:
+    async def test_hooks_are_kept(self, here: Path) -> None:
         """A-44: the agent's hooks stay when the spec changes the agent."""
         agent = await prepare(self.spec(here, "careful", system_prompt="Ours")).agent()
         async with await agent.create_session() as session:
@@ -361,7 +361,7 @@ class TestImportedAgent:
             ("keyless", "ANTHROPIC_API_KEY"),
         ],
     )
-    def test_refused(self, here: Path, name: str, message: str) -> None:
+    def test_object_that_is_not_an_agent(self, here: Path, name: str, message: str) -> None:
         """An object that is not an agent, or fails, is reported with its place."""
         assert message in self.refused(self.spec(here, name))
 
@@ -372,7 +372,7 @@ class TestImportedAgent:
             ("broken_later", "my_agents.py:22: ZeroDivisionError: division by zero"),
         ],
     )
-    async def test_refused_later(self, here: Path, name: str, message: str) -> None:
+    async def test_async_function_that_fails(self, here: Path, name: str, message: str) -> None:
         """An async function is called in its agent's loop; its errors are reported in the same way."""
         with pytest.raises(AgentSpecError) as caught:
             await prepare(self.spec(here, name)).agent()
@@ -389,12 +389,12 @@ class TestImportedAgent:
         """With rules the agent's own gate is replaced by these rules."""
         assert prepare(self.spec(here, "gated")).rules.registry.keys() == {"block-rm"}
 
-    def test_no_way_out_of_a_sandbox(self, here: Path) -> None:
+    def test_workdir_does_not_replace_the_runtime(self, here: Path) -> None:
         """A working directory alone does not replace the runtime that an agent brings."""
         runtime = {"kind": "local", "workdir": here}
         assert "has a FakeRuntime" in self.refused(self.spec(here, "boxed", runtime=runtime))
 
-    def test_address_without_a_model(self, here: Path) -> None:
+    def test_address_without_a_model_is_refused(self, here: Path) -> None:
         """An address without a model is refused, because it would redirect the agent's own model."""
         assert "--api-base: my_agents:plain has its own model" in self.refused(
             self.spec(here, "plain", api_base="http://127.0.0.1:1")

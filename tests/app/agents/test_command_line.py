@@ -69,7 +69,7 @@ class TestWords:
             (["agent.toml", "Ship it", "--active", "a", "b"], "agent.toml", "Ship it"),
         ],
     )
-    def test_what_is_what(
+    def test_agents_and_tasks_are_distinguished(
         self, here: Path, line: list[str], target: str | None, task: str | None
     ) -> None:
         """An agent is a .toml file or a module's name; any other word is the task."""
@@ -78,13 +78,13 @@ class TestWords:
         args = parsed(*line)
         assert (args.target, args.task) == (target, task)
 
-    def test_a_net_is_not_lost(self, here: Path) -> None:
+    def test_last_net_is_not_taken_for_the_task(self, here: Path) -> None:
         """With an agent given, the last of several nets is not mistaken for the task."""
         (here / "agent.toml").touch()
         args = parsed("agent.toml", "--active", "approve-before-deploy", "block-rm")
         assert args.active == ["approve-before-deploy", "block-rm"]
 
-    def test_a_misspelt_rules_file_is_not_the_task(self) -> None:
+    def test_missing_rules_file_is_not_taken_for_the_task(self) -> None:
         """A missing rules file is not mistaken for the task."""
         with pytest.raises(WordsError, match="what should the agent do"):
             parsed("--rules", "a.rules", "deplyo.rules")
@@ -98,7 +98,7 @@ class TestWords:
             ([], "what should the agent do"),
         ],
     )
-    def test_words_that_make_no_sense(self, line: list[str], message: str) -> None:
+    def test_invalid_words_are_errors(self, line: list[str], message: str) -> None:
         """Too many words, an unknown option and missing words are errors."""
         with pytest.raises(WordsError, match=re.escape(message)):
             parsed(*line)
@@ -135,7 +135,7 @@ class TestOptions:
             setattr(args, name, value)
         return from_command_line(args, environ={})
 
-    def test_the_file_alone(self, here: Path) -> None:
+    def test_file_alone(self, here: Path) -> None:
         """Without options the file applies, and modules are imported only from its directory."""
         (here / "sub").mkdir()
         (here / "sub/agent.toml").write_text(FILE)
@@ -143,14 +143,14 @@ class TestOptions:
         assert spec.model == "openai://from-file"
         assert spec.import_from == (here / "sub",)
 
-    def test_tools_of_the_line(self, here: Path) -> None:
+    def test_tools_from_the_command_line(self, here: Path) -> None:
         """Modules named on the command line may also be in the working directory."""
         (here / "sub").mkdir()
         (here / "sub/agent.toml").write_text(FILE)
         spec = self.spec(here, "sub/agent.toml", "--tools", "mine:tool")
         assert spec.import_from == (here / "sub", here)
 
-    def test_options_win(self, here: Path) -> None:
+    def test_options_override_the_file(self, here: Path) -> None:
         """Options override the file."""
         spec = self.spec(
             here,
@@ -162,7 +162,7 @@ class TestOptions:
         assert spec.runtime is not None
         assert spec.runtime.model_dump(mode="json") == {"kind": "local", "workdir": "/tmp", "env": []}
 
-    def test_one_limit_leaves_the_other(self, here: Path) -> None:
+    def test_option_replaces_only_its_limit(self, here: Path) -> None:
         """Limits: an option replaces only the limit that it names."""
         text = FILE + "max_cost = 2\n"
         steps = self.spec(here, "agent.toml", "--max-steps", "9", text=text).limits
@@ -173,7 +173,7 @@ class TestOptions:
         assert (filled.max_steps, filled.max_cost) == (3, 4.0)
         assert self.spec(here, text=text, max_cost=4.0).limits.max_cost == 2
 
-    def test_a_limit_for_an_imported_agent(self, here: Path) -> None:
+    def test_limit_of_an_imported_agent(self, here: Path) -> None:
         """Limits: a module's agent keeps its own limit unless the command line sets one."""
         (here / "mine.py").write_text("")
         line = ("mine:agent", "--rules", "a.rules")
@@ -181,7 +181,9 @@ class TestOptions:
         assert self.spec(here, *line, "--max-cost", "3", "x").limits.max_cost == 3
 
     @pytest.mark.parametrize("amount", ["0", "-1", "five", "nan", "inf"])
-    def test_what_is_no_amount(self, here: Path, amount: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_invalid_amount_is_refused(
+        self, here: Path, amount: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         """Limits: an invalid amount is refused before anything starts."""
         for line in (["run", f"--max-cost={amount}"], ["resume", "s", f"--max-cost={amount}"]):
             with pytest.raises(SystemExit):
@@ -189,29 +191,29 @@ class TestOptions:
             said = capsys.readouterr().err
             assert f"an amount in US dollars, more than 0, not '{amount}'" in said
 
-    def test_a_models_address_goes_with_it(self, here: Path) -> None:
+    def test_other_model_does_not_use_the_address(self, here: Path) -> None:
         """Another model does not use the address of the file's model."""
         spec = self.spec(here, "agent.toml", "--model", "anthropic://claude")
         assert (spec.model, spec.api_base) == ("anthropic://claude", None)
 
-    def test_names_of_nets_go_with_their_rules(self, here: Path) -> None:
+    def test_other_rules_disable_active(self, here: Path) -> None:
         """With other rules the file's `active` does not apply."""
         spec = self.spec(here, "agent.toml", "--rules", "other.rules")
         assert (spec.rules, spec.active) == ((here / "other.rules",), None)
 
-    def test_a_sandbox_keeps_its_options(self, here: Path) -> None:
+    def test_other_workdir_keeps_the_sandbox_options(self, here: Path) -> None:
         """Another working directory keeps the sandbox's other options."""
         spec = self.spec(here, "agent.toml", "--workdir", "w")
         assert spec.runtime == SandboxOptions(workdir=here / "w", network=True)
 
-    def test_the_environment_beats_the_file(self, here: Path) -> None:
+    def test_environment_overrides_the_file(self, here: Path) -> None:
         """An environment variable overrides the file."""
         (here / "agent.toml").write_text(FILE)
         args = parsed("agent.toml")
         args.mode = "enforce"
         assert from_command_line(args, environ={"INTERLOCK_MODE": "enforce"}).mode == "enforce"
 
-    def test_a_configuration_file_only_fills(self, here: Path) -> None:
+    def test_settings_file_fills_gaps(self, here: Path) -> None:
         """A settings file only fills gaps and never changes the agent file."""
         settings = {
             "model": "openai/other",
@@ -227,7 +229,7 @@ class TestOptions:
         filled = self.spec(here, text="task = 'x'", **settings)
         assert (filled.model, filled.mode, filled.active) == ("openai/other", "enforce", ("other",))
 
-    def test_a_configuration_file_leaves_an_imported_agent_alone(self, here: Path) -> None:
+    def test_settings_file_gives_an_imported_agent_only_rules(self, here: Path) -> None:
         """For a module's agent a settings file provides rules, but no model, tools or runtime."""
         (here / "mine.py").write_text("")
         spec = self.spec(
@@ -266,7 +268,7 @@ class TestOptions:
         with pytest.raises(AgentSpecError, match=re.escape(message)):
             self.spec(here, *line)
 
-    def test_the_network_can_be_cut(self, here: Path) -> None:
+    def test_option_can_disable_the_network(self, here: Path) -> None:
         """An option can disable the network that the file enables."""
         assert self.spec(here, "agent.toml", "--no-network").runtime == SandboxOptions(
             workdir=Path("/tmp"), network=False

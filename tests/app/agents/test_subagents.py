@@ -17,7 +17,7 @@ from .files import problems, write
 
 
 class TestTables:
-    def test_everything(self, here: Path) -> None:
+    def test_every_key_is_read(self, here: Path) -> None:
         """Every key of a subagent is read; its prompt file is relative to the agent file."""
         write(here / "a/prompt.txt", "Be strict.")
         path = write(
@@ -47,7 +47,7 @@ class TestTables:
             "2nd_one-": {"description": "Reads it again."},
         }
 
-    def test_the_length_of_a_name(self, here: Path) -> None:
+    def test_maximum_length_of_a_name(self, here: Path) -> None:
         """A name has at most 59 letters, because `task_` is added for the tool's name."""
         table = "[subagents.{}]\ndescription = 'd'"
         assert load_agent_file(write(here / "a.toml", table.format("x" * 59))).subagents
@@ -108,7 +108,7 @@ class TestTables:
             ),
         ],
     )
-    def test_faulty(self, here: Path, line: str, message: str) -> None:
+    def test_invalid_key_is_reported(self, here: Path, line: str, message: str) -> None:
         """An invalid key of a subagent is reported with its place, the reason and the remedy."""
         said = problems(write(here / "a.toml", f"[subagents.r]\ndescription = 'd'\n{line}\n"))
         for part in message.format(here=here).split("|"):
@@ -129,11 +129,11 @@ class TestTables:
             ("[subagent.r]\ndescription = 'd'", "did you mean 'subagents' or 'agent'?"),
         ],
     )
-    def test_faulty_tables(self, here: Path, text: str, message: str) -> None:
+    def test_invalid_table_is_reported(self, here: Path, text: str, message: str) -> None:
         """A subagent must be a table with a description."""
         assert message in problems(write(here / "a.toml", text))
 
-    def test_every_prompt_at_once(self, here: Path) -> None:
+    def test_all_unreadable_prompts_at_once(self, here: Path) -> None:
         """All unreadable prompt files are reported together."""
         text = "system_prompt_file = 'x'\n[subagents.r]\ndescription = 'd'\nsystem_prompt_file = 'y'"
         said = problems(write(here / "a.toml", text))
@@ -178,13 +178,13 @@ class TestTools:
             prepare(spec)
         return list(caught.value.problems)
 
-    async def test_tools(self, here: Path) -> None:
+    async def test_subagents_are_tools(self, here: Path) -> None:
         """Subagents are tools after the agent's own, with their descriptions."""
         agent = await prepare(self.spec(here, {"reviewer": {}, "x": {"tools": ["read"]}})).agent()
         assert [tool.name for tool in agent.tools] == ["bash", "task_reviewer", "task_x"]
         assert agent.tools[1].description == "Reads it."
 
-    async def test_parts(self, here: Path) -> None:
+    async def test_subagent_has_its_own_settings(self, here: Path) -> None:
         """A subagent has its own prompt, tools and limits, and optionally its own model."""
         (here / "sub_tools.py").write_text("def count(word: str) -> int:\n    return len(word)\n")
         said: dict[str, object] = {

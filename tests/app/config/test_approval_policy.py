@@ -32,11 +32,11 @@ class TestPolicy:
             ("[approvals]\nfuse = 0\n", ApprovalPolicy()),
         ],
     )
-    def test_says_how_long_and_who(self, tmp_path: Path, text: str, expected: ApprovalPolicy) -> None:
+    def test_expiry_and_own_approvals(self, tmp_path: Path, text: str, expected: ApprovalPolicy) -> None:
         """By default requests do not expire and a session's starter does not count as an approver."""
         assert policy(tmp_path, text) == replace(expected, late=LATE)
 
-    def test_own_approvals_are_the_users_to_allow(self, tmp_path: Path) -> None:
+    def test_directory_cannot_allow_own_approvals(self, tmp_path: Path) -> None:
         """A setting that loosens a rule is refused in the working directory, where agents may write."""
         (tmp_path / "interlock.toml").write_text("[approvals]\nown_approvals = true\n", "utf-8")
         with pytest.raises(
@@ -62,7 +62,7 @@ class TestPolicy:
             ),
         ],
     )
-    def test_refuses_what_it_does_not_understand(self, tmp_path: Path, line: str, problem: str) -> None:
+    def test_wrong_setting_is_refused(self, tmp_path: Path, line: str, problem: str) -> None:
         """A wrong setting is refused with its file and what is expected."""
         with pytest.raises(SettingsError, match=r"interlock\.toml") as found:
             policy(tmp_path, f"[approvals]\n{line}\n")

@@ -17,12 +17,12 @@ def reasons(folder: Path, text: str) -> tuple[str, ...]:
 
 
 class TestReasons:
-    def test_they_are_read_in_their_order(self, tmp_path: Path) -> None:
+    def test_order_is_kept(self, tmp_path: Path) -> None:
         """Section 1: the presets come from the configuration, in their order."""
         text = '[approvals]\ndeny_reasons = ["wrong environment", " not now "]\n'
         assert reasons(tmp_path, text) == ("wrong environment", "not now")
 
-    def test_without_any(self, tmp_path: Path) -> None:
+    def test_none_without_a_table(self, tmp_path: Path) -> None:
         """Without a table or a list no reasons are offered."""
         assert reasons(tmp_path, "") == reasons(tmp_path, "[approvals]\n") == ()
 
@@ -35,7 +35,7 @@ class TestReasons:
             ('["a","b","c","d","e","f","g","h","i","j"]', "at most 9, found 10"),
         ],
     )
-    def test_what_cannot_be_offered(self, tmp_path: Path, value: str, problem: str) -> None:
+    def test_invalid_reasons_are_refused(self, tmp_path: Path, value: str, problem: str) -> None:
         """Invalid reasons are refused with what was found, before the console opens."""
         with pytest.raises(SettingsError, match=problem):
             reasons(tmp_path, f"[approvals]\ndeny_reasons = {value}\n")
@@ -46,25 +46,25 @@ class TestLateAnswers:
         ("value", "seconds"),
         [('"30m"', 1800.0), ('"off"', 0.0), ('"0"', 0.0), ("0", 0.0), ('"24h"', 86400.0)],
     )
-    def test_a_time_or_off(self, tmp_path: Path, value: str, seconds: float) -> None:
+    def test_time_or_off(self, tmp_path: Path, value: str, seconds: float) -> None:
         """The policy has the time that a request stays open without its client."""
         (tmp_path / "interlock.toml").write_text(f"[approvals]\nlate_answers = {value}\n")
         found = approval_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
         assert found.policy.late == seconds
 
-    def test_a_quarter_of_an_hour(self, tmp_path: Path) -> None:
+    def test_default_is_a_quarter_of_an_hour(self, tmp_path: Path) -> None:
         """The default is a quarter of an hour."""
         found = approval_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
         assert found.policy.late == 900.0
 
     @pytest.mark.parametrize("value", ['"25h"', '"soon"', "true", '"-1m"'])
-    def test_what_is_no_time(self, tmp_path: Path, value: str) -> None:
+    def test_invalid_time_is_refused(self, tmp_path: Path, value: str) -> None:
         """An invalid time is refused with what is expected."""
         (tmp_path / "interlock.toml").write_text(f"[approvals]\nlate_answers = {value}\n")
         with pytest.raises(SettingsError, match="or 'off'"):
             approval_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
 
-    def test_not_a_project_s(self, tmp_path: Path) -> None:
+    def test_working_directory_cannot_set_it(self, tmp_path: Path) -> None:
         """The working directory, where an agent may write, cannot set it."""
         (tmp_path / "project").mkdir()
         (tmp_path / "project" / "interlock.toml").write_text('[approvals]\nlate_answers = "24h"\n')

@@ -30,7 +30,7 @@ def settings(folder: Path, text: str) -> NotifySettings:
 
 
 class TestSlack:
-    def test_alone_and_beside_others(self, tmp_path: Path) -> None:
+    def test_alone_and_with_other_services(self, tmp_path: Path) -> None:
         """Slack is a notification channel, alone or beside an address or services."""
         assert settings(tmp_path, LEAST).ways == (WEBHOOK,)
         found = settings(tmp_path, f'[notify]\nurl = "https://a.example"\n{LEAST}')
@@ -39,7 +39,7 @@ class TestSlack:
         assert found.is_chat(WEBHOOK)
         assert not found.is_chat(None)
 
-    def test_the_secret(self, tmp_path: Path) -> None:
+    def test_secret_in_a_private_file_or_the_environment(self, tmp_path: Path) -> None:
         """The secret is in a private file beside the settings, or in the environment."""
         slack = settings(tmp_path, f'{LEAST}signing_secret_file = "slack.secret"\n').chat
         assert slack is not None
@@ -56,7 +56,7 @@ class TestSlack:
         with pytest.raises(SettingsError, match="expected the app's signing secret, on one line"):
             slack.slack.secret({})
 
-    def test_the_secret_in_the_environment(self, tmp_path: Path) -> None:
+    def test_environment_may_hold_the_secret(self, tmp_path: Path) -> None:
         """The environment may hold the secret; without one the error says how to set it."""
         chat = settings(tmp_path, LEAST).chat
         assert chat is not None
@@ -91,7 +91,7 @@ class TestSlack:
             ),
         ],
     )
-    def test_what_is_wrong_is_said_with_its_place(self, tmp_path: Path, text: str, problem: str) -> None:
+    def test_errors_name_place_and_expected_value(self, tmp_path: Path, text: str, problem: str) -> None:
         """Each error names the file, the key and what is expected, but no secret."""
         pytest.importorskip("apprise")
         with pytest.raises(SettingsError, match=problem) as caught:
@@ -99,7 +99,7 @@ class TestSlack:
         assert "interlock.toml: [notify]" in str(caught.value)
         assert "s3cr3t" not in str(caught.value)
 
-    def test_a_working_directory_turns_nothing_on(self, tmp_path: Path) -> None:
+    def test_working_directory_cannot_enable_slack(self, tmp_path: Path) -> None:
         """The working directory cannot enable Slack, because an agent may write there."""
         (tmp_path / "interlock.toml").write_text(LEAST, "utf-8")
         with pytest.raises(
@@ -137,13 +137,13 @@ class TestAccounts:
             ("[operators.maria]\nslack = 1", r"maria\.slack: expected text in quotes, found 1"),
         ],
     )
-    def test_what_is_wrong_stops_the_start(self, tmp_path: Path, text: str, problem: str) -> None:
+    def test_invalid_account_stops_the_start(self, tmp_path: Path, text: str, problem: str) -> None:
         """An account must be ids, belong to one operator, and have a role that is known."""
         for read in (operators, slack_accounts):
             with pytest.raises(SettingsError, match=problem):
                 read(environ=environment(tmp_path, text), directory=tmp_path)
 
-    def test_a_working_directory_names_no_account(self, tmp_path: Path) -> None:
+    def test_working_directory_cannot_assign_accounts(self, tmp_path: Path) -> None:
         """The working directory cannot assign accounts, because an agent may write there."""
         (tmp_path / "interlock.toml").write_text('[operators.maria]\nslack = "T012/U034"\n', "utf-8")
         with pytest.raises(
@@ -153,7 +153,7 @@ class TestAccounts:
 
 
 class TestTerms:
-    def test_of_the_settings(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_come_from_the_users_settings(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The terms come from the user's settings; without the table there are none."""
         monkeypatch.chdir(tmp_path)
         text = f'[operators.maria]\nslack = "T012/U034"\n[notify]\ninclude_input = true\n{LEAST}'

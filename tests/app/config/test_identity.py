@@ -16,7 +16,7 @@ BAD = ["", "   ", "a\nb", "a\x1b[2J", "ma\u200dria", "\u202eairam", "x" * 65]
 
 class TestNames:
     @pytest.mark.parametrize("name", ["maria", "María José", "x" * 64, "o'neil@ops", "李"])
-    def test_kept(self, name: str) -> None:
+    def test_visible_line_is_kept(self, name: str) -> None:
         """A name of one visible line is kept unchanged."""
         assert operator_name(name) == name
 
@@ -37,7 +37,7 @@ class TestLogin:
         """Without a given name the login name is used."""
         assert login_name(lambda: "maria") == "maria"
 
-    def test_of_nobody(self) -> None:
+    def test_missing_login_becomes_operator(self) -> None:
         """Without a login the name is `operator`."""
 
         def nobody() -> str:
@@ -45,7 +45,7 @@ class TestLogin:
 
         assert login_name(nobody) == "operator"
 
-    def test_that_is_none(self) -> None:
+    def test_unusable_login_is_refused(self) -> None:
         """A login name that cannot be recorded is refused, and the error names `--as`."""
         with pytest.raises(argparse.ArgumentTypeError, match=r"login name.*Give one with --as NAME"):
             login_name(lambda: "a\nb")
@@ -59,7 +59,7 @@ class TestWhere:
         apply_settings(top, args, environ={**clean, **(environ or {})}, directory=tmp_path)
         return args.operator
 
-    def test_order(self, tmp_path: Path) -> None:
+    def test_order_of_sources(self, tmp_path: Path) -> None:
         """`--as` overrides `INTERLOCK_AS`, which overrides `as` in a file."""
         (tmp_path / "none").mkdir()
         (tmp_path / "none/interlock.toml").write_text('as = "jo"')

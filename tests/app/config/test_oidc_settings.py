@@ -30,7 +30,7 @@ def settings(directory: Path, text: str) -> OidcSettings:
 
 
 class TestOidc:
-    def test_the_least(self, tmp_path: Path) -> None:
+    def test_minimal_settings(self, tmp_path: Path) -> None:
         """Issuer and client are enough; then no login has a role, and logins last eight hours."""
         found = settings(tmp_path, LEAST)
         assert found.terms.audiences == ("interlock",)
@@ -40,7 +40,7 @@ class TestOidc:
         assert found.offer.client_id == "interlock"
         assert oidc_settings(environ=written(tmp_path, ""), directory=tmp_path) is None
 
-    def test_everything(self, tmp_path: Path) -> None:
+    def test_all_settings(self, tmp_path: Path) -> None:
         """All settings are read: roles, groups, claims and both clients."""
         text = LEAST + (
             'client_secret_file = "oidc.secret"\ndevice_client_id = "cli"\nscopes = ["openid", "email"]\n'
@@ -59,14 +59,14 @@ class TestOidc:
         }
         assert found.client_secret_file == str(tmp_path / "config" / "oidc.secret")
 
-    def test_no_secret_for_consoles(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_consoles_need_no_secret(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Consoles are not offered a client that needs a secret."""
         found = settings(tmp_path, LEAST + 'client_secret_file = "oidc.secret"\n')
         assert found.offer.client_id is None
         monkeypatch.setenv("INTERLOCK_OIDC_SECRET", "x")
         assert settings(tmp_path, LEAST).offer.client_id is None
 
-    def test_the_secret(self, tmp_path: Path) -> None:
+    def test_secret_in_a_private_file_or_the_environment(self, tmp_path: Path) -> None:
         """The secret is in a private file or in the environment; printed settings do not contain it."""
         found = settings(tmp_path, LEAST + 'client_secret_file = "oidc.secret"\n')
         file = tmp_path / "config" / "oidc.secret"
@@ -96,7 +96,7 @@ class TestOidc:
             (LEAST + '[oidc.groups]\n"a b" = ["x"]\n', "a group is one word"),
         ],
     )
-    def test_what_is_wrong_is_said_with_its_place(self, tmp_path: Path, text: str, said: str) -> None:
+    def test_errors_name_place_and_expected_value(self, tmp_path: Path, text: str, said: str) -> None:
         """Each error names the file, the key and what is expected."""
         with pytest.raises(SettingsError, match=said) as caught:
             settings(tmp_path, text)
@@ -104,7 +104,7 @@ class TestOidc:
 
 
 class TestSubjects:
-    def test_an_operator_s_login(self, tmp_path: Path) -> None:
+    def test_operator_has_a_subject(self, tmp_path: Path) -> None:
         """`[operators]` assigns a subject at the provider; rules may name the provider's groups."""
         text = (
             LEAST
@@ -114,7 +114,7 @@ class TestSubjects:
         assert found.find("ada").login == login_id(ISSUER, "42")
         assert (found.claimed, found.issuer) == (("security",), ISSUER)
 
-    def test_a_subject_without_a_provider(self, tmp_path: Path) -> None:
+    def test_subject_without_a_provider_is_refused(self, tmp_path: Path) -> None:
         """A subject without a provider, or one that two operators have, is refused."""
         with pytest.raises(SettingsError, match=r"ada\.subject: belongs to the provider in \[oidc\]"):
             operators(environ=written(tmp_path, '[operators.ada]\nsubject = "42"\n'), directory=tmp_path)

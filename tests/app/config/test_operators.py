@@ -43,24 +43,24 @@ class TestOperators:
         assert (known.find("ada").rights, known.find("ada").groups) == ("administer", ("security",))
         assert known.groups == ("security", "oncall")
 
-    def test_names_are_compared_as_peoples(self, tmp_path: Path) -> None:
+    def test_names_are_compared_in_normalised_form(self, tmp_path: Path) -> None:
         """Another spelling of a name is the same operator; another name is in no group."""
         known = read(tmp_path, TWO)
         assert known.find(" MARIA ").is_in("security")
         assert known.find("mario").groups == ()
 
-    def test_only_those_who_may_decide_count_for_a_group(self, tmp_path: Path) -> None:
+    def test_only_deciding_members_count_for_a_group(self, tmp_path: Path) -> None:
         """A member with the role `look` does not count as an approver of the group."""
         known = read(tmp_path, TWO)
         assert [each.name for each in known.deciding(["security"])] == ["maria", "ada"]
         assert [each.name for each in known.deciding(["oncall", "dba"])] == ["maria"]
 
-    def test_without_a_table_nobody_is_listed(self, tmp_path: Path) -> None:
+    def test_missing_table_differs_from_an_empty_one(self, tmp_path: Path) -> None:
         """A missing table is distinguished from an empty one."""
         assert not read(tmp_path, "").configured
         assert read(tmp_path, "[operators]\n").configured
 
-    def test_a_role_bounds_a_token(self, tmp_path: Path) -> None:
+    def test_role_limits_a_token(self, tmp_path: Path) -> None:
         """The lower right of role and token applies; agents' tokens have neither."""
         known = read(tmp_path, TWO)
         assert known.bounded("ben", "administer") == "look"
@@ -86,12 +86,12 @@ class TestOperators:
             ('operators = "ada"', "expected a table of settings"),
         ],
     )
-    def test_what_is_wrong_is_said_with_its_place(self, tmp_path: Path, text: str, problem: str) -> None:
+    def test_invalid_entry_stops_the_start(self, tmp_path: Path, text: str, problem: str) -> None:
         """An invalid role, group or name stops the start."""
         with pytest.raises(SettingsError, match=problem):
             read(tmp_path, text)
 
-    def test_a_working_directory_names_no_operators(self, tmp_path: Path) -> None:
+    def test_working_directory_cannot_name_operators(self, tmp_path: Path) -> None:
         """The working directory cannot name operators, because an agent may write there."""
         (tmp_path / "interlock.toml").write_text(TWO, "utf-8")
         with pytest.raises(

@@ -77,12 +77,12 @@ class TestJournal:
             "INTERLOCK_DB: expected the journal's file, found the directory 'there'; name a file" in said
         )
 
-    def test_nobodys_home(self, tmp_path: Path) -> None:
+    def test_home_of_an_unknown_user(self, tmp_path: Path) -> None:
         """`~name` of an unknown user is refused."""
         said = refused(run(tmp_path, "history", DB="~no-such-user/j.db"))
         assert "INTERLOCK_DB: expected a path, found '~no-such-user/j.db'" in said
 
-    def test_one_that_fits(self, tmp_path: Path) -> None:
+    def test_longest_permitted_path(self, tmp_path: Path) -> None:
         """A long path that the system allows is accepted."""
         (tmp_path / ("d" * 200)).mkdir()
         done = run(tmp_path, "history", DB=f"{'d' * 200}/{'j' * 200}.db")
@@ -92,7 +92,7 @@ class TestJournal:
 class TestOthers:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", ["workdir", "rules"])
-    def test_of_a_run(self, tmp_path: Path, name: str) -> None:
+    def test_paths_of_a_run(self, tmp_path: Path, name: str) -> None:
         """The paths of the working directory and of rules files are checked, from each source."""
         said = refused(run(tmp_path, *RUN, **{name.upper(): LONG}))
         assert f"INTERLOCK_{name.upper()}: a path of 5000 characters" in said
@@ -112,7 +112,7 @@ class TestOthers:
             ("OUT", ("history", "export", "s")),
         ],
     )
-    def test_of_the_history(self, tmp_path: Path, name: str, line: tuple[str, ...]) -> None:
+    def test_paths_of_keys_and_exports(self, tmp_path: Path, name: str, line: tuple[str, ...]) -> None:
         """The paths of keys and exports are checked."""
         assert f"INTERLOCK_{name}: a path of 5000 characters" in refused(
             run(tmp_path, *line, **{name: LONG})

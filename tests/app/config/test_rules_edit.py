@@ -38,19 +38,19 @@ def edit(path: Path, after: str, line: int | None = 2) -> RuleEdit:
     return RuleEdit(str(path), RULES, after, line, before)
 
 
-def saved(change: RuleEdit) -> None:
+def save_change(change: RuleEdit) -> None:
     save(change, target(change), by="maria", reason="always fine", day=date(2026, 11, 25))
 
 
 class TestLines:
-    def test_a_further_condition(self, path: Path) -> None:
-        saved(edit(path, NARROWED))
+    def test_additional_condition_is_permitted(self, path: Path) -> None:
+        save_change(edit(path, NARROWED))
         lines = path.read_text().split("\n")
         assert lines[1:3] == ["# 2026-11-25 maria: always fine", NARROWED]
 
     @pytest.mark.parametrize("after", ["require test before deploy", "limit deploy to 4 per session"])
-    def test_a_new_order_or_limit(self, path: Path, after: str) -> None:
-        saved(edit(path, after, None))
+    def test_new_order_or_limit_is_permitted(self, path: Path, after: str) -> None:
+        save_change(edit(path, after, None))
         assert path.read_text().endswith(f"block rm\n# 2026-11-25 maria: always fine\n{after}\n")
 
     @pytest.mark.parametrize(
@@ -74,15 +74,15 @@ class TestLines:
             (None, "require test before deploy\nmap bash.command ls as test"),
         ],
     )
-    def test_no_other_line(self, path: Path, line: int | None, after: str) -> None:
+    def test_other_lines_are_refused(self, path: Path, line: int | None, after: str) -> None:
         """A suggestion may only add a condition to an approval rule, or add an order or a limit."""
         with pytest.raises(RuleEditError):
-            saved(edit(path, after, line))
+            save_change(edit(path, after, line))
         assert path.read_text() == RULES
 
 
 class TestTwoConsoles:
-    def test_one_at_a_time(self, path: Path) -> None:
+    def test_only_one_console_writes(self, path: Path) -> None:
         """While another console writes in the folder, saving fails; a changed file is refused."""
         change = edit(path, NARROWED)
         found = target(change)

@@ -89,7 +89,7 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def swapped(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def file_replaced_after_check(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The project's rules file, which is replaced right after it was checked."""
     file, look = project / "added.rules", rule_texts.takes_from
 
@@ -110,12 +110,14 @@ def environment(project: Path) -> dict[str, str]:
 class TestSwapped:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", LINES)
-    def test_where_an_agent_is_hosted(self, project: Path, swapped: Path, name: str) -> None:
+    def test_hosted_run_uses_the_checked_rules(
+        self, project: Path, file_replaced_after_check: Path, name: str
+    ) -> None:
         """A call is judged by the checked rules."""
         where = {"INTERLOCK_DB": "run.db", "INTERLOCK_HEADLESS": "1"}
         done = command(project, name, *LINES[name](), env=environment(project) | where)
         assert done.returncode == 0, done.stderr
-        assert swapped.read_text() == EVIL
+        assert file_replaced_after_check.read_text() == EVIL
         reader = open_reader(project / "run.db")
         decided = [
             each.body.outcome
@@ -126,8 +128,8 @@ class TestSwapped:
         assert decided == ["block"]
 
     @pytest.mark.slow
-    def test_where_agents_connect(
-        self, project: Path, swapped: Path, monkeypatch: pytest.MonkeyPatch
+    def test_server_uses_the_checked_rules(
+        self, project: Path, file_replaced_after_check: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A server judges calls by the checked rules."""
         said: list[str] = []
@@ -138,16 +140,16 @@ class TestSwapped:
                 AgentClient(running.address.url, read_secret(agent_token_file())) as client,
                 client.session("bot") as gate,
             ):
-                said.append(await asked(gate))
+                said.append(await gate_outcome(gate))
 
         monkeypatch.setattr("interlock.app.hosting.server.serve", used)
         line = ("serve", "--listen", "127.0.0.1:0", "--db", "run.db")
         done = command(project, *line, env=environment(project))
         assert done.returncode == 0, done.stderr
-        assert swapped.read_text() == EVIL
+        assert file_replaced_after_check.read_text() == EVIL
         assert said == ["blocked"]
 
-    def test_what_consoles_start(self, project: Path) -> None:
+    def test_server_starts_sessions_with_the_checked_rules(self, project: Path) -> None:
         """A server starts sessions under the rules that it read at its start."""
         mine, added = project.parent / "config" / "mine.rules", project / "added.rules"
         server = ServerRules([str(mine), str(added)])
@@ -158,10 +160,12 @@ class TestSwapped:
 class TestNames:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", ["~/project/added.rules", "sub/../added.rules"])
-    def test_whatever_the_file_is_called(self, project: Path, swapped: Path, name: str) -> None:
+    def test_other_spelling_of_the_path_is_the_same_file(
+        self, project: Path, file_replaced_after_check: Path, name: str
+    ) -> None:
         """The checked file is the one that is used, even if its name is written differently."""
         (project / "interlock.toml").write_text(f'rules = ["{name}"]')
-        swapped.write_text(EVIL)
+        file_replaced_after_check.write_text(EVIL)
         done = command(project, "run", *LINES["run"](), "--headless", env=environment(project))
         assert done.returncode == 2
         assert "would no longer be covered by 'block anything-else'" in done.stderr
@@ -169,7 +173,7 @@ class TestNames:
 
 class TestHookServer:
     @pytest.mark.slow
-    async def test_swapped_before_it_starts(self, tmp_path: Path) -> None:
+    async def test_swapped_file_is_checked_again(self, tmp_path: Path) -> None:
         """A server that a hook starts checks the rules that it uses, whatever the file held before."""
         swap = (
             f"import os, sys; open({str(tmp_path / 'added.rules')!r}, 'w').write({EVIL!r}); "
@@ -197,7 +201,7 @@ class TestHookServer:
             assert servers(hook) == []
 
 
-async def asked(gate: object) -> str:
+async def gate_outcome(gate: object) -> str:
     async def fetch() -> str:
         return "fetched"
 

@@ -57,15 +57,15 @@ class TestOrder:
         """The project's file overrides the user's."""
         assert settled(tmp_path, ["history"], here="limit = 3", user="limit = 4").limit == 3
 
-    def test_the_user_comes_last(self, tmp_path: Path) -> None:
+    def test_user_file_comes_last(self, tmp_path: Path) -> None:
         """The user's file applies if no other source sets the option."""
         assert settled(tmp_path, ["history"], user="limit = 4").limit == 4
 
-    def test_table_of_the_command_beats_the_top(self, tmp_path: Path) -> None:
+    def test_command_table_overrides_the_top_level(self, tmp_path: Path) -> None:
         """A command's own table overrides the file's top level."""
         assert settled(tmp_path, ["history"], here="limit = 3\n[history]\nlimit = 9").limit == 9
 
-    def test_nothing_given_stays_open(self, tmp_path: Path) -> None:
+    def test_missing_option_is_none(self, tmp_path: Path) -> None:
         """Without any source the option is None and the command's default applies."""
         assert settled(tmp_path, ["history"]).limit is None
 
@@ -131,13 +131,13 @@ class TestBadSettings:
             ("= 3", "Invalid statement"),
         ],
     )
-    def test_names_the_place(self, tmp_path: Path, here: str, message: str) -> None:
+    def test_error_names_the_file(self, tmp_path: Path, here: str, message: str) -> None:
         """The error for an invalid setting names its file and what is expected."""
         with pytest.raises(SettingsError, match=r"interlock\.toml") as caught:
             settled(tmp_path, ["run", "x"], here=here)
         assert message in str(caught.value)
 
-    def test_names_the_variable(self, tmp_path: Path) -> None:
+    def test_error_names_the_variable(self, tmp_path: Path) -> None:
         """The error for an invalid variable names the variable, not the option."""
         with pytest.raises(SettingsError, match="INTERLOCK_LIMIT: a number from 1"):
             settled(tmp_path, ["history"], environ={"INTERLOCK_LIMIT": "0"})
@@ -168,7 +168,7 @@ class TestOddFiles:
         ],
         ids=["long", "deep"],
     )
-    def test_text(self, tmp_path: Path, text: str, message: str) -> None:
+    def test_overlong_or_deeply_nested_text(self, tmp_path: Path, text: str, message: str) -> None:
         """A text that is too long or nested too deeply is refused with its file."""
         with pytest.raises(SettingsError, match=r"interlock\.toml") as caught:
             settled(tmp_path, ["run", "x"], here=text)

@@ -42,13 +42,15 @@ class TestGateway:
             ),
         ],
     )
-    def test_fault(self, tmp_path: Path, line: str, problem: str) -> None:
+    def test_error_names_the_place_and_the_expected_value(
+        self, tmp_path: Path, line: str, problem: str
+    ) -> None:
         """Each error has the file, the table, the key and what is expected."""
         with pytest.raises(SettingsError) as caught:
             gateway_settings(environ=environment(tmp_path, f"[gateway]\n{line}\n"), directory=tmp_path)
         assert str(caught.value).startswith(f"{tmp_path}/interlock.toml: [gateway]: {problem}")
 
-    def test_limits_are_taken(self, tmp_path: Path) -> None:
+    def test_given_limit_applies(self, tmp_path: Path) -> None:
         """A limit in the file applies; the others keep their defaults."""
         environ = environment(tmp_path, "[gateway]\nlimits = {rate = 9, frame = 8}\n")
         limits = gateway_settings(environ=environ, directory=tmp_path / "work").limits
@@ -56,7 +58,7 @@ class TestGateway:
 
 
 class TestTogether:
-    def test_of_a_table(self, tmp_path: Path) -> None:
+    def test_all_errors_of_a_table(self, tmp_path: Path) -> None:
         """All errors of a table are reported at once, one per line."""
         environ = environment(tmp_path, '[notify]\nafter = "soon"\nurl = "x"\nurls = 1\n')
         with pytest.raises(SettingsError) as caught:
@@ -67,7 +69,7 @@ class TestTogether:
             "unknown setting 'urls'; known",
         ]
 
-    def test_of_the_hooks(self, tmp_path: Path) -> None:
+    def test_all_errors_of_the_hooks(self, tmp_path: Path) -> None:
         """The hooks' table, which pydantic does not read, is reported in the same format."""
         environ = environment(tmp_path, '[hook]\nwait = "soon"\non_wait = 1\nwaits = 1\n')
         with pytest.raises(SettingsError) as caught:
@@ -79,7 +81,7 @@ class TestTogether:
             "on_wait, on_edit, rules, idle_exit",
         ]
 
-    def test_of_a_command(self, tmp_path: Path) -> None:
+    def test_all_errors_of_a_command(self, tmp_path: Path) -> None:
         """Unknown keys and wrong values of options are reported together."""
         with pytest.raises(SettingsError) as caught:
             settled(tmp_path, ["history"], user="limt = 3\nlimit = 0\n[history]\ndbs = 1\n")
@@ -89,7 +91,7 @@ class TestTogether:
             "limit: a number from 1, not '0'",
         ]
 
-    def test_what_a_directory_may_not_say(self, tmp_path: Path) -> None:
+    def test_all_keys_forbidden_in_a_directory(self, tmp_path: Path) -> None:
         """Every key that a working directory must not set is named."""
         (tmp_path / "interlock.toml").write_text('[notify]\nafter = "1m"\nurl = "https://a.example"\n')
         with pytest.raises(SettingsError) as caught:
@@ -100,10 +102,10 @@ class TestTogether:
 
 
 class TestDeclared:
-    def test_each_key_of_a_model_has_its_meaning(self) -> None:
+    def test_each_key_of_a_model_is_declared(self) -> None:
         """Every key is declared, because the settings page is generated from the declarations."""
         assert set(declared_keys(NotifySettings)) == set(NotifySettings.model_fields)
 
-    def test_tables_that_are_commands_too(self) -> None:
+    def test_tables_named_like_commands(self) -> None:
         """`[approvals]`, `[hook]` and `[notify]` are settings tables as well as commands."""
         assert set(TABLES) & set(parser().commands) == {"approvals", "hook", "notify"}

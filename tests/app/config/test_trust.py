@@ -136,13 +136,13 @@ def every_option(
             yield words, action
 
 
-def name_of(action: argparse.Action) -> str:
+def option_name(action: argparse.Action) -> str:
     """Return the option's name in a file."""
     on_line = next(each for each in action.option_strings if each.startswith("--"))
     return on_line.removeprefix("--").replace("-", "_")
 
 
-def fitting(action: argparse.Action) -> list[str]:
+def valid_values(action: argparse.Action) -> list[str]:
     """Return values that the option accepts on the command line."""
     if action.nargs == 0:
         return ["true", "false"]
@@ -151,10 +151,10 @@ def fitting(action: argparse.Action) -> list[str]:
     return ["1h" if action.dest == "max_time" else "1"]
 
 
-OPTIONS = {(words, name_of(action)): action for words, action in every_option()}
+OPTIONS = {(words, option_name(action)): action for words, action in every_option()}
 
 
-def said(tmp_path: Path, words: str, table: str, name: str, value: str) -> object:
+def option_from_directory(tmp_path: Path, words: str, table: str, name: str, value: str) -> object:
     """Return a command's option if its working directory sets it to `value`."""
     text = value if value in ("true", "false") else json.dumps(value)
     (tmp_path / "interlock.toml").write_text(f"{table}{name} = {text}")
@@ -167,7 +167,7 @@ def said(tmp_path: Path, words: str, table: str, name: str, value: str) -> objec
 class TestWalk:
     """Every setting, and whether a working directory may set it."""
 
-    def test_every_option_has_an_answer(self) -> None:
+    def test_every_option_is_listed(self) -> None:
         """Every new option must be listed here as permitted or refused in a working directory."""
         unanswered = [
             f"{words} --{name}"
@@ -185,13 +185,13 @@ class TestWalk:
         action = OPTIONS[words, name]
         commands, may, may_not = CHOICES.get(name, ((), (), ()))
         if words not in commands:
-            may, may_not = (), tuple(fitting(action))
+            may, may_not = (), tuple(valid_values(action))
         for table in ("", f"[{words.partition(' ')[0]}]\n"):
             for value in may:
-                assert said(tmp_path, words, table, name, value) is not None
+                assert option_from_directory(tmp_path, words, table, name, value) is not None
             for value in may_not:
                 with pytest.raises(SettingsError, match=SAID.format(name)) as caught:
-                    said(tmp_path, words, table, name, value)
+                    option_from_directory(tmp_path, words, table, name, value)
                 assert f"give it on the command line: --{name.replace('_', '-')}" in str(caught.value)
 
     @pytest.mark.parametrize(
@@ -224,11 +224,11 @@ class TestWalk:
             with pytest.raises(SettingsError, match=rf"\[{table}\]: {key}: is allowed in .*config"):
                 read(**where, environ=environ)
 
-    def test_no_option_is_called_like_one(self) -> None:
+    def test_no_option_has_a_tables_name(self) -> None:
         """No option has a table's name, because the table would be read as the option's value."""
-        assert {name_of(action) for _, action in every_option()}.isdisjoint(TABLES)
+        assert {option_name(action) for _, action in every_option()}.isdisjoint(TABLES)
 
-    def test_every_table_has_an_answer(self) -> None:
+    def test_every_table_is_listed(self) -> None:
         """Every table is listed; `keys` and `operators` have their own tests."""
         assert set(TABLES) == {
             "approvals",
@@ -242,7 +242,7 @@ class TestWalk:
             "operators",
         }
 
-    def test_an_empty_table_hides_none_of_the_users(self, tmp_path: Path) -> None:
+    def test_empty_table_does_not_hide_the_users(self, tmp_path: Path) -> None:
         """An empty `[notify]` in a directory is refused, because it would hide the user's table."""
         (tmp_path / "interlock.toml").write_text("[notify]\n")
         with pytest.raises(SettingsError, match=r"\[notify\]: is allowed in"):
@@ -261,7 +261,7 @@ class TestLooser:
             (["draw", "a.rules"], "out", "/home/me/.bashrc"),
         ],
     )
-    def test_by_whoever_answers_for_it(
+    def test_user_sources_may_loosen_settings(
         self, tmp_path: Path, line: list[str], name: str, value: str
     ) -> None:
         """The environment, a named file and the user's own file may loosen settings."""
@@ -276,7 +276,7 @@ class TestLooser:
             assert getattr(args, name)
             assert args.of_directory == {}
 
-    def test_out_of_the_users_sandbox(self, tmp_path: Path) -> None:
+    def test_directory_cannot_leave_the_users_sandbox(self, tmp_path: Path) -> None:
         """A directory cannot change the user's runtime or workdir, but may choose a sandbox."""
         with pytest.raises(SettingsError, match="runtime: is allowed in"):
             settled(tmp_path, RUN, here="runtime = 'local'", user="runtime = 'sandbox'")
@@ -284,7 +284,7 @@ class TestLooser:
             settled(tmp_path, RUN, here="workdir = '.'", user="workdir = '/srv/agent'")
         assert settled(tmp_path, RUN, here="runtime = 'sandbox'", user="").runtime == "sandbox"
 
-    def test_stricter_than_the_user(self, tmp_path: Path) -> None:
+    def test_directory_may_be_stricter(self, tmp_path: Path) -> None:
         """A directory may be stricter than the user, which is reported."""
         args = settled(tmp_path, RUN, here="mode = 'enforce'", user="mode = 'shadow'")
         assert args.mode == "enforce"
@@ -309,7 +309,7 @@ class TestLimits:
             (FLOW, "max_turns", "3", "9", 3),
         ],
     )
-    def test_the_lower_one_counts(
+    def test_lowest_limit_applies(
         self, tmp_path: Path, line: list[str], option: str, here: str, user: str | None, counts: float
     ) -> None:
         """The lowest of the directory's, the user's and the default limit applies."""
@@ -321,7 +321,7 @@ class TestLimits:
         args = settled(tmp_path, RUN, here="redact = 'salary, iban'", user="redact = ['iban', 'ssn']")
         assert args.redact == "iban,ssn,salary"
 
-    def test_requests_expire_when_the_first_says_so(self, tmp_path: Path) -> None:
+    def test_shorter_expiry_applies(self, tmp_path: Path) -> None:
         """The shorter expiry applies, and a directory does not change `own_approvals`."""
         for folder, text in (("project", "deny_reasons = ['here']\nexpire = '2h'"), ("config", "%s")):
             (tmp_path / folder).mkdir()
@@ -334,7 +334,7 @@ class TestLimits:
 
 
 class TestRules:
-    def test_come_on_top_of_the_users(self, tmp_path: Path) -> None:
+    def test_directory_rules_are_added_to_the_users(self, tmp_path: Path) -> None:
         """The directory's rules are added after the user's."""
         args = settled(
             tmp_path,
@@ -353,7 +353,9 @@ class TestRules:
             ("map bash.command ls as listing", True),
         ],
     )
-    def test_take_no_call_from_the_users(self, tmp_path: Path, added: str, refused: bool) -> None:
+    def test_directory_rules_cannot_take_calls_from_the_users(
+        self, tmp_path: Path, added: str, refused: bool
+    ) -> None:
         """Rules of a directory that take calls from a user's `anything-else` rule are refused."""
         (tmp_path / "config").mkdir()
         (tmp_path / "config" / "mine.rules").write_text(
@@ -368,7 +370,7 @@ class TestRules:
         else:
             assert len(settled(tmp_path, ["serve"], here=here, user=user).rules) == 2
 
-    def test_name_no_call_that_the_users_name(self, tmp_path: Path) -> None:
+    def test_user_map_names_a_call_first(self, tmp_path: Path) -> None:
         """The user's map names a call before the directory's map can."""
         (tmp_path / "config").mkdir()
         (tmp_path / "config" / "mine.rules").write_text("map bash.command rm as delete\nblock delete\n")
@@ -380,7 +382,7 @@ class TestRules:
         assert "delete" in names
         assert "harmless" not in names
 
-    def test_of_the_user_begin_beside_the_file(self, tmp_path: Path) -> None:
+    def test_user_rules_are_relative_to_their_file(self, tmp_path: Path) -> None:
         """The user's rules are relative to the user's file, not to the working directory."""
         args = settled(tmp_path, RUN, user="rules = 'mine.rules'")
         assert args.rules == [f"{tmp_path}/config/mine.rules"]
@@ -388,7 +390,7 @@ class TestRules:
         with pytest.raises(SettingsError, match="no-such-user"):
             settled(tmp_path, RUN, user="rules = '~no-such-user/mine.rules'")
 
-    def test_on_the_line_or_in_the_environment(self, tmp_path: Path) -> None:
+    def test_command_line_and_environment_replace_all_others(self, tmp_path: Path) -> None:
         """Rules from the command line or the environment replace all others."""
         here, user = "rules = 'a.rules'", "rules = 'mine.rules'"
         line = ["serve", "--rules", "b.rules"]
@@ -398,7 +400,7 @@ class TestRules:
         assert args.rules == ["c.rules"]
         assert directory_notice(args) is None
 
-    def test_beside_the_users_settings(self, tmp_path: Path) -> None:
+    def test_working_directory_that_is_the_config_directory(self, tmp_path: Path) -> None:
         """If the working directory is the config directory, also by a link, its file is the user's."""
         (tmp_path / "project").mkdir()
         (tmp_path / "config").symlink_to(tmp_path / "project")
@@ -407,7 +409,7 @@ class TestRules:
 
 
 class TestTold:
-    def test_with_the_place(self, tmp_path: Path) -> None:
+    def test_notice_names_the_file_of_the_rules(self, tmp_path: Path) -> None:
         """The notice names the directory's rules and their file, with control characters escaped."""
         args = settled(tmp_path, ["serve"], here='rules = ["a.rules", "b\\u001b[2J.rules"]')
         where = f"{tmp_path}/project/interlock.toml"
@@ -416,7 +418,9 @@ class TestTold:
             "nothing"
         )
 
-    def test_of_those_that_count(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_notice_names_only_rules_in_use(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The notice names only rules that are in use."""
         monkeypatch.chdir(tmp_path)
         args = Namespace(of_directory={"rules": ["a.rules", "b.rules"], "where": "interlock.toml"})
@@ -428,7 +432,7 @@ class TestTold:
 
 class TestGateway:
     @pytest.mark.parametrize("added", ["limit fetch to 9 per session", "map bash.command ls as listing"])
-    def test_no_set_takes_calls_from_the_servers_rules(self, tmp_path: Path, added: str) -> None:
+    def test_set_cannot_take_calls_from_the_servers_rules(self, tmp_path: Path, added: str) -> None:
         """A directory's rule set must not take calls from the server's rules."""
         mine, more = tmp_path / "mine.rules", tmp_path / "more.rules"
         mine.write_text("block anything-else\n")
@@ -438,7 +442,7 @@ class TestGateway:
         with pytest.raises(SettingsError, match=r"rules: more: .* covered by 'block anything-else'"):
             rule_sets((str(mine),), of_user.model_copy(update={"added": of_user.rules}))
 
-    def test_nor_from_a_set_of_the_users(self, tmp_path: Path) -> None:
+    def test_set_cannot_take_calls_from_a_user_set(self, tmp_path: Path) -> None:
         """A directory's rule set must not take calls from a set of the user's, alone or combined."""
         (tmp_path / "all.rules").write_text("block anything-else\n")
         (tmp_path / "more.rules").write_text("limit fetch to 9 per session\n")
@@ -449,7 +453,7 @@ class TestGateway:
             ):
                 rule_sets((), GatewaySettings(rules=sets, added={name: (more,)}))
 
-    async def test_as_they_were_at_the_start(self, tmp_path: Path) -> None:
+    async def test_sets_are_read_at_the_start(self, tmp_path: Path) -> None:
         """A rule set is read at the start, so that later changes of the file have no effect."""
         mine, more = tmp_path / "mine.rules", tmp_path / "more.rules"
         mine.write_text("block anything-else\n")
@@ -477,7 +481,7 @@ class TestGateway:
             "more": ("more.rules",),
         }
 
-    def test_the_users_alone(self, tmp_path: Path) -> None:
+    def test_user_table_alone(self, tmp_path: Path) -> None:
         """Without a directory's table the user's applies, relative to its own file."""
         user = "[gateway]\nlimits = {rate = 9}\n[gateway.rules]\nstrict = 'all.rules'\n"
         assert self.settings(tmp_path, "", user) == {"strict": (f"{tmp_path}/config/all.rules",)}

@@ -26,7 +26,7 @@ def write(file: str, text: str) -> None:
     Path(file).write_text(text)
 
 
-async def compared(seat: Seat, text: str, file: str = "server.rules") -> None:
+async def open_comparison(seat: Seat, text: str, file: str = "server.rules") -> None:
     """Open the panel that compares the server's rules with the file's new text."""
     await seat.starter.running_rules()  # makes the server read its files
     write(file, text)
@@ -37,7 +37,7 @@ async def compared(seat: Seat, text: str, file: str = "server.rules") -> None:
     await seat.at(ApplyRules)
 
 
-async def confirmed(seat: Seat, key: str) -> str:
+async def press_and_confirm(seat: Seat, key: str) -> str:
     """Press a key of the panel, confirm the question with yes, and return the question."""
     await seat.press(key)
     await seat.at(Confirm)
@@ -53,10 +53,10 @@ async def test_applied_with_a_reason(here: Path) -> None:
     """The panel shows the differences, requires a reason, and applies the rules to new sessions."""
     (here / "server.rules").write_text("block rm\nblock push\n")
     async with served(here, server_rules=["server.rules"]) as server, attached(server) as seat:
-        await compared(seat, "block rm\nblock mkfs\n")
+        await open_comparison(seat, "block rm\nblock mkfs\n")
         panel = await seat.shows("- block-push: block push", "+ block-mkfs: block mkfs", "-block push")
         assert "+block mkfs" in panel
-        question = await confirmed(seat, "n")
+        question = await press_and_confirm(seat, "n")
         assert "Apply these rules to sessions that begin from now on?" in question
         await seat.at(Loosen)
         await seat.shows("may loosen block-push. Give a reason")
@@ -78,41 +78,41 @@ async def test_two_operators(here: Path) -> None:
     (here / "server.rules").write_text(GUARDED)
     async with served(here, server_rules=["server.rules"]) as server:
         async with attached(server) as seat:
-            await compared(seat, "block rm\n")
-            await confirmed(seat, "l")
+            await open_comparison(seat, "block rm\n")
+            await press_and_confirm(seat, "l")
             await seat.at(Loosen)
             await seat.type("night")
             await seat.press("enter")
             await seat.shows("Proposed, nothing is changed yet: another operator")
             await seat.shows("Proposed by ada, 1 of 2 operators", "for live sessions, too: night")
         async with attached(server, server.ben) as other:
-            await compared(other, "block rm\nblock push\n")
+            await open_comparison(other, "block rm\nblock push\n")
             await other.shows("+ block-push", "Proposed by ada")
             await other.press("p")
             await other.until(lambda: "+ block-push" not in other.painted())
-            question = await confirmed(other, "l")
+            question = await press_and_confirm(other, "l")
             assert "Apply these rules to live sessions" in question
             await other.shows("Applied to sessions that begin from now on.", "0 live sessions")
             assert "Applied by ada and ben" in await other.shows("Applied by")
 
 
 @pytest.mark.slow
-async def test_taken_back(here: Path) -> None:
+async def test_proposal_can_be_withdrawn(here: Path) -> None:
     """A key withdraws a proposal, which has changed nothing."""
     (here / "server.rules").write_text(GUARDED)
     async with served(here, server_rules=["server.rules"]) as server, attached(server) as seat:
         running = await seat.starter.running_rules()
         texts = {"server.rules": "block rm\n"}
         assert (await seat.starter.apply_rules(texts, by="", against=running.digest, reason="x")).ok
-        await compared(seat, "block rm\n")
+        await open_comparison(seat, "block rm\n")
         await seat.shows("Proposed by ada")
-        await confirmed(seat, "x")
+        await press_and_confirm(seat, "x")
         await seat.shows("The proposed rules are taken back")
         assert (await seat.starter.running_rules()).proposed is None
 
 
 @pytest.mark.slow
-async def test_what_cannot_be_applied(here: Path) -> None:
+async def test_faulty_rules_and_read_only_consoles(here: Path) -> None:
     """Files with errors are not compared, and a read-only console cannot apply rules."""
     (here / "server.rules").write_text("block rm\n")
     async with served(here, server_rules=["server.rules"]) as server:
@@ -135,7 +135,7 @@ async def test_looks(here: Path, size: tuple[int, int]) -> None:
     """The difference and the keys fit into the panel, also at 80 columns."""
     (here / "server.rules").write_text("block rm\n")
     async with served(here, server_rules=["server.rules"]) as server, attached(server, size=size) as seat:
-        await compared(seat, "block rm\nlimit push to 3 per session\n")
+        await open_comparison(seat, "block rm\nlimit push to 3 per session\n")
         painted = await seat.shows("+ limit-push-3: limit push to 3 per session", "0 calls in 0 sessions")
         assert "judging" not in painted
         assert "esc close" in painted

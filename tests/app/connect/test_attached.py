@@ -16,7 +16,7 @@ from interlock.app.terminal.key_rights import READ_ONLY
 from .seats import attached, seated, served
 
 
-async def ships(agent_client, *, call: str = "d1", test: bool = True):  # type: ignore[no-untyped-def]
+async def start_deploy(agent_client, *, call: str = "d1", test: bool = True):  # type: ignore[no-untyped-def]
     """A remote agent that has called test, and its waiting deploy call."""
     session = await agent_client.open("robin")
     await session.report_message("user", "Ship it.")
@@ -28,10 +28,10 @@ async def ships(agent_client, *, call: str = "d1", test: bool = True):  # type: 
 
 class TestDeciding:
     @pytest.mark.slow
-    async def test_by_key(self, tmp_path: Path) -> None:
+    async def test_key_approves_a_remote_request(self, tmp_path: Path) -> None:
         """A remote agent's request appears; a key approves it, and the agent continues."""
         async with served(tmp_path) as server, server.agent_client() as agent, attached(server) as ada:
-            _, deploy = await ships(agent)
+            _, deploy = await start_deploy(agent)
             await ada.dialog()
             await ada.shows("deploy", "prod", "robin")
             await ada.press("a")
@@ -43,17 +43,17 @@ class TestDeciding:
             [state] = await server.hub.sessions()
             assert state.calls["d1"].approved_by == ("ada",)
 
-    async def test_says_where_and_who(self, tmp_path: Path) -> None:
+    async def test_title_names_server_and_operator(self, tmp_path: Path) -> None:
         """The title has the server and, in a wide terminal, the operator's name at the server."""
         for size, name in (((120, 40), "as ada"), ((80, 24), "")):
             async with served(tmp_path) as server, attached(server, size=size) as ada:
                 await ada.shows(name, f"127.0.0.1:{server.address.port}")
 
     @pytest.mark.slow
-    async def test_opened_from_the_list(self, tmp_path: Path) -> None:
+    async def test_request_is_opened_again_from_the_list(self, tmp_path: Path) -> None:
         """A request closed with escape is opened again from the waiting list, and denied."""
         async with served(tmp_path) as server, server.agent_client() as agent, attached(server) as ada:
-            _, deploy = await ships(agent)
+            _, deploy = await start_deploy(agent)
             await ada.dialog()
             await ada.press("escape")
             await ada.at(LiveScreen)
@@ -87,11 +87,11 @@ class TestDeciding:
 
 class TestLeaving:
     @pytest.mark.slow
-    async def test_asks_nothing(self, tmp_path: Path) -> None:
+    async def test_closes_without_a_question(self, tmp_path: Path) -> None:
         """A remote console closes without a question, and its agent continues to wait."""
         async with served(tmp_path) as server, server.agent_client() as agent:
             async with attached(server) as ada:
-                _, deploy = await ships(agent)
+                _, deploy = await start_deploy(agent)
                 await ada.dialog()
                 await ada.press("escape")
                 await ada.at(LiveScreen)
@@ -105,14 +105,14 @@ class TestLeaving:
 
 class TestReadOnly:
     @pytest.mark.slow
-    async def test_decides_nothing(self, tmp_path: Path) -> None:
+    async def test_no_key_decides(self, tmp_path: Path) -> None:
         """Issue 7: `--read-only` shows a server's requests, and no key decides one."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as agent,
             attached(server, only_reading=True) as ada,
         ):
-            _, deploy = await ships(agent)
+            _, deploy = await start_deploy(agent)
             await ada.dialog()
             await ada.shows("prod")
             await ada.press("a")
@@ -123,12 +123,12 @@ class TestReadOnly:
 
 class TestRights:
     @pytest.mark.slow
-    async def test_only_decides(self, tmp_path: Path) -> None:
+    async def test_decide_token_can_only_decide(self, tmp_path: Path) -> None:
         """A token of kind `decide` decides requests; keys for more are disabled and name the right."""
         async with served(tmp_path) as server, server.agent_client() as agent:
             secret = server.tokens.issue("operator", "cy", rights="decide")
             async with attached(server, secret) as cy:
-                _, deploy = await ships(agent)
+                _, deploy = await start_deploy(agent)
                 dialog = await cy.dialog()
                 offered = {b.binding.id: b.enabled for b in dialog.active_bindings.values()}
                 assert (offered["approval.approve"], offered["approval.grant"]) == (True, False)
@@ -141,12 +141,12 @@ class TestRights:
                 assert state.mode == "enforce"
 
     @pytest.mark.slow
-    async def test_only_looks(self, tmp_path: Path) -> None:
+    async def test_look_token_makes_the_console_read_only(self, tmp_path: Path) -> None:
         """A token of kind `look` makes the console read-only; the message names the required right."""
         async with served(tmp_path) as server, server.agent_client() as agent:
             secret = server.tokens.issue("operator", "cy", rights="look")
             async with attached(server, secret) as cy:
-                _, deploy = await ships(agent)
+                _, deploy = await start_deploy(agent)
                 await cy.dialog()
                 await cy.press("a")
                 await cy.shows("read-only", "'decide'", "rotate")
@@ -157,7 +157,7 @@ class TestRights:
 class TestMany:
     @pytest.mark.slow
     @pytest.mark.parametrize("first", [0, 1, 2])
-    async def test_one_decides(self, tmp_path: Path, first: int) -> None:
+    async def test_one_console_decides_and_all_show_it(self, tmp_path: Path, first: int) -> None:
         """Of two remote consoles and one in the server's process one decides, and all show who."""
         async with (
             served(tmp_path) as server,
@@ -167,7 +167,7 @@ class TestMany:
             seated(server.hub, "cy") as cy,
         ):
             seats = (ada, ben, cy)
-            _, deploy = await ships(agent)
+            _, deploy = await start_deploy(agent)
             for seat in seats:
                 await seat.dialog()
             order = (*seats[first:], *seats[:first])
@@ -181,7 +181,7 @@ class TestMany:
                 await seat.shows("0 waiting", f"by {winner}")
 
     @pytest.mark.slow
-    async def test_others_learn_who_decided(self, tmp_path: Path) -> None:
+    async def test_open_dialog_shows_who_decided(self, tmp_path: Path) -> None:
         """The dialog of another operator shows who decided, and accepts no decision."""
         async with (
             served(tmp_path) as server,
@@ -189,7 +189,7 @@ class TestMany:
             attached(server) as ada,
             attached(server, server.ben) as ben,
         ):
-            _, deploy = await ships(agent)
+            _, deploy = await start_deploy(agent)
             await ada.dialog()
             await ben.dialog()
             await ben.press("a")

@@ -44,7 +44,7 @@ class Away:
 
 
 class TestAttention:
-    async def test_rings(self, tmp_path: Path) -> None:
+    async def test_request_rings_and_is_counted(self, tmp_path: Path) -> None:
         """A request at the server is counted in the title, and a bell rings, until the decision."""
         async with served(tmp_path) as server, server.agent_client() as agent:
             away = Away(server)
@@ -71,7 +71,7 @@ class TestAttention:
             await away.client.close()
 
     @pytest.mark.slow
-    async def test_looks_there(self, tmp_path: Path) -> None:
+    async def test_focused_terminal_does_not_ring(self, tmp_path: Path) -> None:
         """With a focused terminal the title counts the request, and no bell rings."""
         async with served(tmp_path) as server, server.agent_client() as agent:
             away = Away(server)
@@ -88,7 +88,7 @@ class TestAttention:
             await away.client.close()
 
 
-async def yes(seat: Seat) -> None:
+async def confirm(seat: Seat) -> None:
     """Confirm the question after it was shown long enough."""
     await seat.at(Confirm)
     screen = seat.app.screen
@@ -101,7 +101,9 @@ async def yes(seat: Seat) -> None:
 
 class TestBranching:
     @pytest.mark.slow
-    async def test_from_an_event(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_branch_starts_at_an_event(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Continuing from a replay's event starts a branch at the server, from that event."""
         monkeypatch.chdir(tmp_path)
         monkeypatch.setenv("OPENAI_API_KEY", "test")
@@ -114,7 +116,7 @@ class TestBranching:
                 await ada.shows("One.")
                 await server.hub.wait(source)
                 ada.app.post_message(ContinueChosen(source, 1))
-                await yes(ada)
+                await confirm(ada)
 
                 def branches() -> list[tuple[str | None, int | None]]:
                     live = server.hub._live

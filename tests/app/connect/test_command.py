@@ -19,7 +19,7 @@ from ...bench.terminal import Terminal
 from .seats import served
 
 
-def given(
+def parsed_options(
     *line: str, environ: dict[str, str] | None = None, directory: Path = Path()
 ) -> argparse.Namespace:
     """Return the options of a command line, with settings applied."""
@@ -32,7 +32,7 @@ def given(
 
 
 @pytest.fixture
-def asked(monkeypatch: pytest.MonkeyPatch) -> list[object]:
+def attached_servers(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     """The recorded server of each attach; a token is set, so that no login is needed."""
     monkeypatch.setenv("INTERLOCK_TOKEN", "x")
     found: list[object] = []
@@ -56,27 +56,27 @@ class TestWhere:
             ([], {"INTERLOCK_CONNECT": "wss://hub.example"}, "wss://hub.example"),
         ],
     )
-    def test_is_given(
+    def test_url_is_given_or_default(
         self,
         tmp_path: Path,
-        asked: list[object],
+        attached_servers: list[object],
         line: list[str],
         environ: dict[str, str],
         url: str | None,
     ) -> None:
         """The URL is given, or the default for a plain `--connect`, as an option or a setting."""
         environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path), **environ}
-        assert connect(given(*line, environ=environ, directory=tmp_path)) == 0
-        assert asked == [(url, None, False)]
+        assert connect(parsed_options(*line, environ=environ, directory=tmp_path)) == 0
+        assert attached_servers == [(url, None, False)]
 
-    def test_not_at_all(self, tmp_path: Path) -> None:
+    def test_without_connect_the_own_journal_is_used(self, tmp_path: Path) -> None:
         """Without `--connect`, or with the setting `no`, the console uses its own journal."""
         for environ in ({}, {"INTERLOCK_CONNECT": "no"}):
             environ["INTERLOCK_CONFIG_DIR"] = str(tmp_path)
-            assert given(environ=environ, directory=tmp_path).connect is None
+            assert parsed_options(environ=environ, directory=tmp_path).connect is None
 
     @pytest.mark.parametrize("setting", ['connect = "wss://elsewhere.example"', 'token_file = "x"'])
-    def test_is_no_matter_of_the_working_directory(self, tmp_path: Path, setting: str) -> None:
+    def test_working_directory_cannot_choose_the_server(self, tmp_path: Path, setting: str) -> None:
         """The working directory's settings must not choose where an operator's token is sent."""
         here, config = tmp_path / "work", tmp_path / "config"
         here.mkdir()
@@ -84,12 +84,12 @@ class TestWhere:
         (here / "interlock.toml").write_text(f"[console]\n{setting}\n")
         environ = {"INTERLOCK_CONFIG_DIR": str(config)}
         with pytest.raises(SettingsError, match="agents may write in the working directory"):
-            given(environ=environ, directory=here)
+            parsed_options(environ=environ, directory=here)
         (here / "interlock.toml").rename(config / "interlock.toml")
-        args = given(environ=environ, directory=here)
+        args = parsed_options(environ=environ, directory=here)
         assert args.connect or args.token_file
 
-    def test_what_is_no_url(self, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_invalid_url_is_refused(self, capsys: pytest.CaptureFixture[str]) -> None:
         """An invalid URL is refused before a connection is opened."""
         with pytest.raises(SystemExit):
             parser().parse_args(["console", "--connect", "http://x"])
@@ -105,19 +105,19 @@ class TestRefused:
             (["--redact", "a"], "--redact cannot be used with --connect"),
         ],
     )
-    def test_options_that_are_the_server_s(
+    def test_options_of_the_server(
         self,
         tmp_path: Path,
-        asked: list[object],
+        attached_servers: list[object],
         capsys: pytest.CaptureFixture[str],
         line: list[str],
         said: str,
     ) -> None:
         """Options for the name, the journal and masking are the server's and are refused, not ignored."""
         environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path)}
-        assert connect(given("--connect", *line, environ=environ, directory=tmp_path)) == 2
+        assert connect(parsed_options("--connect", *line, environ=environ, directory=tmp_path)) == 2
         assert said in capsys.readouterr().err
-        assert not asked
+        assert not attached_servers
 
     @pytest.mark.parametrize(
         "url",
@@ -128,12 +128,12 @@ class TestRefused:
             "ws://127.0.0.1.example:8737",
         ],
     )
-    def test_a_token_in_clear(self, tmp_path: Path, url: str) -> None:
+    def test_unencrypted_remote_url(self, tmp_path: Path, url: str) -> None:
         """An unencrypted remote URL is refused, with a remedy."""
         with pytest.raises(ValueError, match=r"unencrypted; connect to wss://|ssh -L"):
             hosting.attach(url, None)
 
-    def test_nobody_there(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_no_server(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """If no server answers, the error says so and no console opens."""
         secret = "ilk_operator_abcdefgh12345678"
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
@@ -147,13 +147,15 @@ class TestRefused:
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         monkeypatch.delenv("INTERLOCK_TOKEN", raising=False)
         environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path)}
-        assert connect(given("--connect", environ=environ, directory=tmp_path)) == 2
+        assert connect(parsed_options("--connect", environ=environ, directory=tmp_path)) == 2
         assert "`interlock serve` makes one" in capsys.readouterr().err
 
 
 @pytest.mark.slow
 class TestLeaving:
-    async def test_says_how_to_come_back(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_shows_the_command_to_reconnect(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """After the console closes, the terminal shows the command to reconnect with the same options."""
         async with served(tmp_path) as server:
             monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))

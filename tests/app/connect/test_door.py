@@ -24,7 +24,7 @@ SERVERS = (Hub, HubStarter)
 QUERIES = sorted(name for name, each in DECLARED.items() if not each.changes)
 
 
-def words(kind: type, name: str) -> list[tuple[str, object]]:
+def parameters_of(kind: type, name: str) -> list[tuple[str, object]]:
     """Return the names and kinds of a method's parameters.
 
     The credential and the console are left out: a server adds them for its hub.
@@ -35,7 +35,7 @@ def words(kind: type, name: str) -> list[tuple[str, object]]:
     return [(each.name, each.kind) for each in every if each.name not in told]
 
 
-def may_be_left_out(kind: type, name: str) -> set[str]:
+def optional_parameters(kind: type, name: str) -> set[str]:
     signature = inspect.signature(getattr(kind, name))
     return {each.name for each in signature.parameters.values() if each.default is not each.empty}
 
@@ -43,28 +43,28 @@ def may_be_left_out(kind: type, name: str) -> set[str]:
 class TestOperations:
     """The declared operations and their implementations."""
 
-    def test_are_all_that_is_public(self) -> None:
+    def test_every_public_method_is_declared(self) -> None:
         """Every public method of the API has a declaration, which says whether it changes something."""
         public = {name for name in dir(HubApi) if not name.startswith("_")}
         assert public == set(DECLARED)
 
     @pytest.mark.parametrize("kind", [Hub, ConsoleClient, FakeHub])
     @pytest.mark.parametrize("name", METHODS)
-    def test_are_called_alike(self, kind: type, name: str) -> None:
+    def test_implementations_have_the_declared_parameters(self, kind: type, name: str) -> None:
         """Each implementation has the declared parameters, and is a coroutine if declared so."""
-        assert words(kind, name) == words(HubApi, name)
-        assert may_be_left_out(kind, name) >= may_be_left_out(HubApi, name)
+        assert parameters_of(kind, name) == parameters_of(HubApi, name)
+        assert optional_parameters(kind, name) >= optional_parameters(HubApi, name)
         asked, there = getattr(HubApi, name), getattr(kind, name)
         assert inspect.iscoroutinefunction(asked) == inspect.iscoroutinefunction(there)
 
     @pytest.mark.parametrize("kind", [HubStarter, ConsoleClient])
     @pytest.mark.parametrize("name", operations(AgentStarter))
-    def test_start_agents(self, kind: type, name: str) -> None:
+    def test_server_starts_agents_with_the_sent_parameters(self, kind: type, name: str) -> None:
         """A server starts agents with the parameters that a console sends."""
-        assert words(kind, name) == words(AgentStarter, name)
+        assert parameters_of(kind, name) == parameters_of(AgentStarter, name)
 
     @pytest.mark.parametrize("kind", [Hub, ConsoleClient, FakeHub])
-    def test_are_all_implemented(self, kind: type) -> None:
+    def test_every_implementation_is_complete(self, kind: type) -> None:
         """Every implementation has all operations; with a further declaration it would be abstract."""
         assert not inspect.isabstract(kind)
 
@@ -73,7 +73,7 @@ class TestOperations:
 
         assert inspect.isabstract(type("Later", (kind,), {"later": query(later)}))
 
-    def test_are_on_the_wire(self) -> None:
+    def test_server_offers_every_operation(self) -> None:
         """A server offers every declared operation, and no other method changes anything."""
         names = {each.wire_name for api in (HubApi, AgentStarter) for each in operations(api).values()}
         assert names - {""} == set(OPERATIONS)
@@ -81,7 +81,7 @@ class TestOperations:
         changing = {method.name for method in CONSOLE_METHODS if method.needs != "look"}
         assert changing == {name for name, each in OPERATIONS.items() if each.changes}
 
-    def test_are_what_a_client_has(self) -> None:
+    def test_client_has_no_other_methods(self) -> None:
         """A client has no other method of a hub, apart from opening and closing its connection."""
         of_hubs = {name for name in dir(Hub) if not name.startswith("_")}
         own = {name for name in dir(ConsoleClient) if not name.startswith("_")}
@@ -90,14 +90,14 @@ class TestOperations:
 
 class TestReadOnly:
     @pytest.mark.parametrize("name", QUERIES)
-    def test_a_watched_journal_answers_questions(self, name: str) -> None:
+    def test_watched_journal_answers_queries(self, name: str) -> None:
         """A watched journal file answers the same queries."""
         assert hasattr(WatchedJournal, name)
         if name in METHODS:
-            assert words(WatchedJournal, name) == words(HubApi, name)
+            assert parameters_of(WatchedJournal, name) == parameters_of(HubApi, name)
 
     @pytest.mark.parametrize("name", [*DECLARED, "undeclared"])
-    def test_what_is_read(self, name: str) -> None:
+    def test_only_queries_are_answered(self, name: str) -> None:
         """Queries are answered; changing and undeclared operations are refused."""
 
         class Answering:
@@ -112,7 +112,7 @@ class TestReadOnly:
                 found()
 
 
-def test_the_console_opens_no_journal() -> None:
+def test_console_opens_no_journal() -> None:
     """No screen uses the journal's file, which may be on another machine."""
     app = Path(inspect.getfile(HubStarter)).parents[1]
     for path in (*app.rglob("screens/**/*.py"), *app.rglob("widgets/**/*.py"), *app.glob("console/*.py")):

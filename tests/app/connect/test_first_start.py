@@ -36,7 +36,7 @@ class TestMode:
 
     @pytest.mark.parametrize("command", ["serve", "web"])
     @pytest.mark.parametrize("text", ['mode = "shadow"', '[{}]\nmode = "shadow"'])
-    def test_not_from_the_working_directory(
+    def test_working_directory_cannot_set_shadow_mode(
         self, places: tuple[Path, Path], command: str, text: str
     ) -> None:
         """The working directory's settings cannot set shadow mode; the error names the file that can."""
@@ -47,7 +47,7 @@ class TestMode:
         assert str(config / "interlock.toml") in str(said.value)
 
     @pytest.mark.parametrize("command", ["serve", "web"])
-    def test_of_the_user(self, places: tuple[Path, Path], command: str) -> None:
+    def test_user_sources_can_set_shadow_mode(self, places: tuple[Path, Path], command: str) -> None:
         """The user's file, the environment and a named file can set shadow mode."""
         work, config = places
         (config / "interlock.toml").write_text('mode = "shadow"\n')
@@ -58,14 +58,14 @@ class TestMode:
         named.write_text('mode = "shadow"\n')
         assert started(command, work, config, INTERLOCK_CONFIG=str(named)) == "shadow"
 
-    def test_stricter(self, places: tuple[Path, Path]) -> None:
+    def test_working_directory_may_set_a_stricter_mode(self, places: tuple[Path, Path]) -> None:
         """A working directory may set a stricter mode than the user."""
         work, config = places
         (config / "interlock.toml").write_text('mode = "shadow"\n')
         (work / "interlock.toml").write_text('mode = "enforce"\n')
         assert started("serve", work, config) == "enforce"
 
-    def test_in_the_users_own_directory(self, places: tuple[Path, Path]) -> None:
+    def test_config_directory_counts_as_the_users(self, places: tuple[Path, Path]) -> None:
         """Started in the user's config directory, the settings there count as the user's."""
         _, config = places
         (config / "interlock.toml").write_text('mode = "shadow"\n')
@@ -73,7 +73,9 @@ class TestMode:
 
 
 class TestOwnTokens:
-    async def test_two_at_once(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_one_of_two_starting_servers_creates_the_tokens(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Of servers that start at the same time only one creates the tokens in the files."""
         for n in range(10):
             monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path / str(n)))
@@ -92,7 +94,9 @@ class TestOwnTokens:
                 assert (found.kind, found.name) == (kind, name)
             assert len(tokens.tokens()) == len(KINDS)
 
-    def test_between_making_and_writing(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_creation_is_locked_while_a_token_is_written(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """While a token is being written, no other process can create one."""
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         tokens = TokenFile(tmp_path / "tokens.json")

@@ -16,14 +16,14 @@ from interlock.app.screens.triage.screen import TriageScreen
 from interlock.engine.gateway.client.console import LOST, NOT_IN
 
 from .seats import attached, between, served
-from .test_attached import ships
+from .test_attached import start_deploy
 
 NOTHING_DECIDED = "nothing can be decided"
 
 
 class TestLine:
     @pytest.mark.slow
-    async def test_on_every_screen(self, tmp_path: Path) -> None:
+    async def test_loss_is_shown_on_every_screen(self, tmp_path: Path) -> None:
         """A lost connection is shown on every screen, including screens opened afterwards."""
         async with (
             served(tmp_path) as server,
@@ -42,21 +42,21 @@ class TestLine:
             await ada.at(HistoryScreen)
             await ada.shows(LOST)
 
-    async def test_in_a_small_terminal(self, tmp_path: Path) -> None:
+    async def test_loss_is_shown_in_a_small_terminal(self, tmp_path: Path) -> None:
         """A small terminal also shows the lost connection."""
         async with served(tmp_path) as server, attached(server, size=(80, 24)) as ada:
             await server.gateway.close()
             await ada.shows(LOST)
 
     @pytest.mark.slow
-    async def test_nobody_decides_meanwhile(self, tmp_path: Path) -> None:
+    async def test_approve_key_decides_nothing_while_disconnected(self, tmp_path: Path) -> None:
         """While disconnected, the approve key reports that nothing was decided."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as agent,
             attached(server) as ada,
         ):
-            _, deploy = await ships(agent)
+            _, deploy = await start_deploy(agent)
             await ada.dialog()
             await server.gateway.close()
             await ada.shows(LOST)
@@ -66,7 +66,7 @@ class TestLine:
             deploy.cancel()
 
     @pytest.mark.slow
-    async def test_of_the_server_that_it_is(self, tmp_path: Path) -> None:
+    async def test_current_server_is_named(self, tmp_path: Path) -> None:
         """A console that moved to another server names it in the title and in the loss message."""
         async with AsyncExitStack() as near, served(tmp_path) as server, between(server) as (_, second):
             _, first = await near.enter_async_context(between(server))
@@ -84,7 +84,7 @@ class TestLine:
 
 class TestBack:
     @pytest.mark.slow
-    async def test_nothing_is_missed(self, tmp_path: Path) -> None:
+    async def test_request_during_the_loss_appears_afterwards(self, tmp_path: Path) -> None:
         """A request made while the connection was cut appears after the reconnection, and is decided."""
         async with (
             served(tmp_path) as server,
@@ -106,14 +106,14 @@ class TestBack:
             await ada.shows("42 passed")
 
     @pytest.mark.slow
-    async def test_a_server_that_is_started_again(self, tmp_path: Path) -> None:
+    async def test_console_continues_with_a_restarted_server(self, tmp_path: Path) -> None:
         """The console continues with the restarted server, and so does the agent's request."""
         async with served(tmp_path) as first:
             address = first.address
             agent = first.agent_client()
             console = attached(first)
             ada = await console.__aenter__()
-            _, deploy = await ships(agent)
+            _, deploy = await start_deploy(agent)
             await ada.dialog()
         try:
             await ada.shows(LOST)
@@ -138,14 +138,14 @@ class TestBack:
 
 class TestToken:
     @pytest.mark.slow
-    async def test_revoked(self, tmp_path: Path) -> None:
+    async def test_revoked_token_makes_the_console_read_only(self, tmp_path: Path) -> None:
         """A console whose token is revoked says so, stays readable, and decides nothing."""
         async with (
             served(tmp_path) as server,
             server.agent_client() as agent,
             attached(server) as ada,
         ):
-            _, deploy = await ships(agent)
+            _, deploy = await start_deploy(agent)
             await ada.dialog()
             server.tokens.revoke("ada")
             await ada.shows(NOT_IN)
@@ -161,7 +161,7 @@ class TestToken:
 
 @pytest.mark.slow
 class TestSlow:
-    async def test_keys_go_on(self, tmp_path: Path) -> None:
+    async def test_slow_answers_do_not_delay_keys(self, tmp_path: Path) -> None:
         """Slow answers of a server do not delay keys, and arrive in the end."""
         async with (
             served(tmp_path) as server,
@@ -171,7 +171,7 @@ class TestSlow:
         ):
             await ada.at(LiveScreen)
             network.late = 1.0
-            _, deploy = await ships(agent)
+            _, deploy = await start_deploy(agent)
             loop = asyncio.get_running_loop()
             await ada.dialog()
             begun = loop.time()

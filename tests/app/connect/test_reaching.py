@@ -37,7 +37,9 @@ async def acp(server: Served, directory: Path) -> World:
 
 @pytest.mark.slow
 class TestCostLimit:
-    async def test_raised_from_elsewhere(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_remote_console_raises_the_limit(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A session that stopped at its cost limit continues after a remote console has raised it."""
         monkeypatch.chdir(tmp_path)
         model = ScriptedModel(
@@ -67,7 +69,7 @@ class TestCostLimit:
 
 class TestAcpAgents:
     @pytest.mark.slow
-    async def test_told_from_elsewhere(self, tmp_path: Path) -> None:
+    async def test_remote_message_reaches_the_agent(self, tmp_path: Path) -> None:
         """A message from a remote console reaches an ACP agent, under the token's name."""
         async with served(tmp_path) as server, attached(server) as ada:
             world = await acp(server, tmp_path / "work")
@@ -81,7 +83,7 @@ class TestAcpAgents:
             assert said == [("user", "hello", "ada"), ("assistant", "You said: hello", None)]
 
     @pytest.mark.slow
-    async def test_interrupted_from_elsewhere(self, tmp_path: Path) -> None:
+    async def test_remote_key_stops_the_turn(self, tmp_path: Path) -> None:
         """A key stops the turn; a message interrupts the next turn."""
         async with served(tmp_path) as server, attached(server) as ada:
             world = await acp(server, tmp_path / "work")
@@ -105,7 +107,7 @@ class TestAcpAgents:
 
 
 class TestEveryKind:
-    async def test_of_own_agents(self, tmp_path: Path) -> None:
+    async def test_hosted_agent_can_be_messaged_and_stopped(self, tmp_path: Path) -> None:
         """A session that the server hosts can be messaged, stopped and compacted."""
         async with served(tmp_path) as server, server.console() as console:
             agent = Agent(ScriptedModel([T("hello")]), name="bot")
@@ -117,7 +119,7 @@ class TestEveryKind:
             await console.abort(session, "enough")
             assert "Nothing to compact" in (await console.compact(session, keep_last=50)).message
 
-    async def test_of_agents_that_connect(self, tmp_path: Path) -> None:
+    async def test_remote_agent_can_only_be_stopped(self, tmp_path: Path) -> None:
         """Messages and compaction for a remote agent are refused; stopping denies its request."""
         async with (
             served(tmp_path) as server,
@@ -139,7 +141,7 @@ class TestEveryKind:
             assert answer.outcome == "block"
             assert "stopped by ada" in (answer.reason or "")
 
-    async def test_of_an_acp_agent(self, tmp_path: Path) -> None:
+    async def test_unsupported_acp_operations_are_refused(self, tmp_path: Path) -> None:
         """Operations that an ACP agent does not support are refused; it is steered while live."""
         async with served(tmp_path) as server, server.console() as console:
             world = await acp(server, tmp_path / "work")
@@ -154,7 +156,7 @@ class TestEveryKind:
                 await console.send(world.session, "hello")
 
     @pytest.mark.slow
-    async def test_edits_where_an_agent_takes_them(self, tmp_path: Path) -> None:
+    async def test_edit_is_offered_only_where_supported(self, tmp_path: Path) -> None:
         """The dialog for an ACP agent's call offers no edit: the agent cannot run edited input."""
         async with (
             served(tmp_path) as server,
@@ -179,7 +181,7 @@ class TestEveryKind:
             assert screen.check_action("edit", ())
             deploy.cancel()
 
-    async def test_of_an_acp_agent_that_has_ended(self, tmp_path: Path) -> None:
+    async def test_message_to_an_ended_acp_agent_is_refused(self, tmp_path: Path) -> None:
         """A message to an ended ACP agent is refused, and the error says how it ended."""
         async with served(tmp_path) as server, server.console() as console:
             world = await acp(server, tmp_path / "work")

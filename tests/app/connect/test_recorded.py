@@ -25,7 +25,7 @@ from .seats import Seat, attached, between, served
 
 
 @asynccontextmanager
-async def shipped(directory: Path) -> AsyncGenerator[tuple[Served, Seat], None]:
+async def served_with_session(directory: Path) -> AsyncGenerator[tuple[Served, Seat], None]:
     """A server with a session of a blocked, a tested and a deployed call, and a console."""
     async with served(directory) as server, server.agent_client() as agent, attached(server) as ada:
         session = await agent.open("robin")
@@ -56,7 +56,7 @@ class TestScreens:
     @pytest.mark.slow
     async def test_history_and_replay(self, tmp_path: Path) -> None:
         """The server's sessions are listed and replayed, event by event."""
-        async with shipped(tmp_path) as (_, ada):
+        async with served_with_session(tmp_path) as (_, ada):
             await ada.press("h")
             await ada.at(HistoryScreen)
             await ada.shows("robin")
@@ -68,7 +68,7 @@ class TestScreens:
     @pytest.mark.slow
     async def test_decisions(self, tmp_path: Path) -> None:
         """The decisions screen lists decisions and their operators."""
-        async with shipped(tmp_path) as (_, ada):
+        async with served_with_session(tmp_path) as (_, ada):
             await ada.press("v")
             await ada.at(DecisionsScreen)
             await ada.shows("deploy", "rm", "ada")
@@ -76,7 +76,7 @@ class TestScreens:
     @pytest.mark.slow
     async def test_rules(self, tmp_path: Path) -> None:
         """The rules screen shows the operator's own files."""
-        async with shipped(tmp_path) as (_, ada):
+        async with served_with_session(tmp_path) as (_, ada):
             await ada.press("R")
             await ada.at(RulesScreen)
             await ada.shows("strict.rules")
@@ -84,7 +84,7 @@ class TestScreens:
     @pytest.mark.slow
     async def test_approvals_are_counted(self, tmp_path: Path) -> None:
         """The approval statistics come from the server's journal."""
-        async with shipped(tmp_path) as (_, ada):
+        async with served_with_session(tmp_path) as (_, ada):
             ada.app.push_screen(FatigueScreen(ada.hub, clock=ada.app._clock))
             await ada.at(FatigueScreen)
             await ada.shows("1 request", "require human-approval before deploy", "ada")
@@ -92,7 +92,7 @@ class TestScreens:
     @pytest.mark.slow
     async def test_backtest(self, tmp_path: Path) -> None:
         """Rules from the operator's machine judge the calls in the server's journal."""
-        async with shipped(tmp_path) as (_, ada):
+        async with served_with_session(tmp_path) as (_, ada):
             ada.app.push_screen(BacktestScreen(ada.hub, None, ("strict.rules",)))
             await ada.at(BacktestScreen)
             await ada.press("enter")
@@ -101,16 +101,16 @@ class TestScreens:
     @pytest.mark.slow
     async def test_rules_that_do_not_compile(self, tmp_path: Path) -> None:
         """A compiler error is shown with its place in the operator's file."""
-        async with shipped(tmp_path) as (_, ada):
+        async with served_with_session(tmp_path) as (_, ada):
             ada.app.push_screen(BacktestScreen(ada.hub, None, ("wrong.rules",)))
             await ada.at(BacktestScreen)
             await ada.press("enter")
             await ada.shows("✗ wrong.rules:1:14: expected 'before'")
 
     @pytest.mark.slow
-    async def test_what_if(self, tmp_path: Path) -> None:
+    async def test_what_if_is_judged_at_the_server(self, tmp_path: Path) -> None:
         """A what-if from an event is judged at the server and shown here."""
-        async with shipped(tmp_path) as (_, ada):
+        async with served_with_session(tmp_path) as (_, ada):
             await ada.press("h")
             await ada.at(HistoryScreen)
             await ada.shows("robin")
@@ -130,9 +130,9 @@ class TestScreens:
 
 class TestJobs:
     @pytest.mark.slow
-    async def test_whoever_leaves_ends_it(self, tmp_path: Path) -> None:
+    async def test_abandoned_job_ends_on_the_server(self, tmp_path: Path) -> None:
         """A job whose results are no longer read ends on the server."""
-        async with shipped(tmp_path) as (server, ada):
+        async with served_with_session(tmp_path) as (server, ada):
             hub = ada.hub
             assert isinstance(hub, ConsoleClient)
             parts = hub.approval_statistics()
@@ -148,9 +148,9 @@ class TestJobs:
             assert [part.finished async for part in hub.backtest({"a.rules": "block rm"})][-1]
 
     @pytest.mark.slow
-    async def test_the_same_as_in_process(self, tmp_path: Path) -> None:
+    async def test_answers_equal_those_of_the_hub(self, tmp_path: Path) -> None:
         """The server's answers equal those of its hub, part by part."""
-        async with shipped(tmp_path) as (server, ada):
+        async with served_with_session(tmp_path) as (server, ada):
             there, here = ada.hub, server.hub
             rules = {"strict.rules": "block deploy"}
             [state] = await there.sessions()
@@ -171,7 +171,7 @@ async def _events(hub: object, session: str) -> AsyncGenerator[object, None]:
 
 
 class TestMasking:
-    async def test_no_secret_crosses(self, tmp_path: Path) -> None:
+    async def test_no_secret_is_transferred(self, tmp_path: Path) -> None:
         """The server masks secrets: no request of a console transfers one."""
         secret = "hunter2-SuperSecret-93"
         async with (

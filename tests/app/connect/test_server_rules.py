@@ -46,7 +46,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @asynccontextmanager
-async def ruled(here: Path) -> AsyncGenerator[tuple[Hub, ConsoleClient]]:
+async def served_with_rules(here: Path) -> AsyncGenerator[tuple[Hub, ConsoleClient]]:
     """A server with rules, and the console of `ada`."""
     async with served(here, server_rules=["server.rules"]) as server:
         console = server.console()
@@ -62,7 +62,7 @@ def agent(here: Path) -> dict[str, JsonValue]:
     return {"agent": "talker:make", "import_from": [str(here)], "task": "x"}
 
 
-async def ended(here: Path, **spec: JsonValue) -> str:
+async def run_session(here: Path, **spec: JsonValue) -> str:
     """Run a session, started by `ada` from `spec`, on a server without rules; return its id."""
     async with served(here) as server:
         console = server.console()
@@ -78,18 +78,18 @@ class TestShadowMode:
     """A session that began in shadow mode, as its own rules allowed."""
 
     @pytest.mark.parametrize("at", [None, 1])
-    async def test_refused(self, here: Path, at: int | None) -> None:
+    async def test_shadow_session_cannot_continue(self, here: Path, at: int | None) -> None:
         """A shadow session and its branch cannot continue: the server's rules must not be disabled."""
-        session = await ended(here, mode="shadow")
-        async with ruled(here) as (hub, console):
+        session = await run_session(here, mode="shadow")
+        async with served_with_rules(here) as (hub, console):
             with pytest.raises(GatewayError, match="approve-before-deploy of this host"):
                 await console.resume(session, at=at)
             assert await hub.sessions() == []
 
-    async def test_of_the_same_rules(self, here: Path) -> None:
+    async def test_shadow_session_with_the_same_rules_cannot_continue(self, here: Path) -> None:
         """A shadow session is also refused if it was recorded under the same rules."""
-        session = await ended(here, mode="shadow", rules=[str(here / "server.rules")])
-        async with ruled(here) as (hub, console):
+        session = await run_session(here, mode="shadow", rules=[str(here / "server.rules")])
+        async with served_with_rules(here) as (hub, console):
             with pytest.raises(GatewayError, match="shadow mode"):
                 await console.resume(session)
             assert await hub.sessions() == []
@@ -97,36 +97,36 @@ class TestShadowMode:
 
 class TestSwitchedOff:
     @pytest.mark.slow
-    async def test_from_the_start(self, here: Path) -> None:
+    async def test_inactive_recorded_rules_become_active(self, here: Path) -> None:
         """Rules of the server that were inactive in the record become active."""
         rules: list[JsonValue] = [str(here / name) for name in ("server.rules", "plain.rules")]
-        session = await ended(here, rules=rules, active=["block-mkfs"])
-        async with ruled(here) as (hub, console):
+        session = await run_session(here, rules=rules, active=["block-mkfs"])
+        async with served_with_rules(here) as (hub, console):
             await console.resume(session)
             assert set((await hub.session(session)).active) == {*NETS, "block-mkfs"}
             branch = await console.resume(session, at=1)
             assert set((await hub.session(branch)).active) == {*NETS, "block-mkfs"}
 
     @pytest.mark.slow
-    async def test_before_it_took_several_people(self, here: Path) -> None:
+    async def test_net_that_now_requires_several_operators_is_on(self, here: Path) -> None:
         """A net that one operator switched off is on again if its rule now requires several."""
         (here / "server.rules").write_text("require human-approval before deploy\n")
-        session = await self.without(here, "approve-before-deploy")
+        session = await self.run_with_net_off(here, "approve-before-deploy")
         (here / "server.rules").write_text("require human-approval before deploy no grants\n")
-        async with ruled(here) as (hub, console):
+        async with served_with_rules(here) as (hub, console):
             await console.resume(session)
             assert (await hub.session(session)).active == ["approve-before-deploy"]
 
-    async def test_by_an_operator(self, here: Path) -> None:
+    async def test_net_switched_off_by_an_operator_stays_off(self, here: Path) -> None:
         """A net that an operator switched off with a reason stays off, because the server allows this."""
-        session = await self.without(here, "block-rm")
-        async with ruled(here) as (hub, console):
+        session = await self.run_with_net_off(here, "block-rm")
+        async with served_with_rules(here) as (hub, console):
             await console.resume(session)
             assert (await hub.session(session)).active == ["approve-before-deploy"]
 
-    async def without(self, here: Path, net: str) -> str:
+    async def run_with_net_off(self, here: Path, net: str) -> str:
         """Run a session in which `ada` switches a net off; return its id."""
-        async with ruled(here) as (hub, console):
+        async with served_with_rules(here) as (hub, console):
             session = await console.start(agent(here))
             await hub.wait(session)
             done = await console.toggle_net(session, net, active=False, reason="a clean-up")
@@ -137,7 +137,7 @@ class TestSwitchedOff:
 class TestFlow:
     """A flow run that began in the same journal without the server's rules."""
 
-    async def left(self, here: Path, rules: str) -> str:
+    async def start_waiting_flow(self, here: Path, rules: str) -> str:
         """Start a run that waits for the approval of its `deploy`; return its id."""
         (here / "ship.py").write_text(MODULE)
         (here / "flow.rules").write_text(rules)
@@ -151,10 +151,10 @@ class TestFlow:
         await hub.close()
         return session
 
-    async def test_under_the_servers_rules(self, here: Path) -> None:
+    async def test_run_passes_the_servers_nets(self, here: Path) -> None:
         """The run's calls pass the server's nets and its own."""
-        session = await self.left(here, "require human-approval before deploy\n")
-        async with ruled(here) as (hub, console):
+        session = await self.start_waiting_flow(here, "require human-approval before deploy\n")
+        async with served_with_rules(here) as (hub, console):
             with pytest.raises(GatewayError, match="do not match"):
                 await console.resume(session)
             await console.resume(session, nets="changed", reason="the server's rules")
@@ -163,10 +163,10 @@ class TestFlow:
             assert state.nets["approve-before-deploy"].net.people == 2
 
     @pytest.mark.slow
-    async def test_applied_rules_in_its_record(self, here: Path) -> None:
+    async def test_record_names_who_replaced_the_rules(self, here: Path) -> None:
         """The record says who replaced the server's rules; a running run keeps its rules."""
-        session = await self.left(here, "require human-approval before deploy\n")
-        async with ruled(here) as (hub, console):
+        session = await self.start_waiting_flow(here, "require human-approval before deploy\n")
+        async with served_with_rules(here) as (hub, console):
             running = await console.running_rules()
             added = {"server.rules": GUARDED + "block mkfs\n"}
             assert (await console.apply_rules(added, by="", against=running.digest)).ok
@@ -181,11 +181,11 @@ class TestFlow:
             assert "block-push" not in (await hub.session(session)).nets
 
     @pytest.mark.slow
-    async def test_rules_that_would_weaken_them(self, here: Path) -> None:
+    async def test_rules_that_weaken_the_servers_are_refused(self, here: Path) -> None:
         """A run whose own rules take calls from a server's rule is refused."""
-        session = await self.left(here, "require human-approval before deploy\n")
+        session = await self.start_waiting_flow(here, "require human-approval before deploy\n")
         (here / "server.rules").write_text("require 2 human-approvals before anything-else\n")
-        async with ruled(here) as (hub, console):
+        async with served_with_rules(here) as (hub, console):
             with pytest.raises(
                 GatewayError, match="take calls from the server's own: approve-before-dep"
             ):
@@ -196,10 +196,10 @@ class TestFlow:
 class TestLive:
     """Server rules that replace others in a live session, beside the session's own."""
 
-    async def test_its_own_rules_stay(self, here: Path) -> None:
+    async def test_own_rules_are_kept(self, here: Path) -> None:
         """A session keeps its own rules as they were at its start, even if the file changes."""
         own = here / "plain.rules"
-        async with ruled(here) as (hub, console):
+        async with served_with_rules(here) as (hub, console):
             session = await console.start({**agent(here), "rules": [str(own)]})
             await hub.wait(session)
             own.write_text("block nothing-much\n")
@@ -213,10 +213,10 @@ class TestLive:
             assert state.source["rules"] == [str(here / "server.rules"), str(own)]
 
     @pytest.mark.slow
-    async def test_own_rules_in_conflict(self, here: Path) -> None:
+    async def test_own_rules_in_conflict_keep_the_old_rules(self, here: Path) -> None:
         """A session whose own rules would take calls from the new server rules keeps its old rules."""
         (here / "plain.rules").write_text("limit mkfs to 9 per session\n")
-        async with ruled(here) as (hub, console):
+        async with served_with_rules(here) as (hub, console):
             session = await console.start({**agent(here), "rules": [str(here / "plain.rules")]})
             await hub.wait(session)
             running = await console.running_rules()
@@ -227,7 +227,7 @@ class TestLive:
             assert "take calls from the server's own" in outcome.message
             assert "approve-before-anything-else" not in (await hub.session(session)).nets
 
-    async def test_begun_while_they_are_replaced(
+    async def test_session_started_during_a_replacement_has_the_new_rules(
         self, here: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A session prepared under the old rules and started after the change is under the new rules."""

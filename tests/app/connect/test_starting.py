@@ -34,7 +34,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.slow
 class TestForm:
-    async def test_runs_on_the_server(self, here: Path) -> None:
+    async def test_session_runs_on_the_server(self, here: Path) -> None:
         """The form says that files are the server's; the agent runs there, and its session is shown."""
         with OpenAIServer([says("Hello ", "there.")]) as model:
             (here / "agent.toml").write_text(AGENT.format(url=model.base_url))
@@ -51,7 +51,7 @@ class TestForm:
                 [state] = await server.hub.sessions()
                 assert (state.agent, list(state.nets)) == ("helper", ["block-rm"])
 
-    async def test_what_is_wrong_is_said(self, here: Path) -> None:
+    async def test_every_problem_is_shown(self, here: Path) -> None:
         """The form shows every problem that the server finds, and keeps its input."""
         async with served(here) as server, attached(server) as ada:
             await ada.press("s")
@@ -104,7 +104,7 @@ class TestServerRules:
                     await server.hub.wait(started)
 
     @pytest.mark.slow
-    async def test_not_taken_away(self, here: Path) -> None:
+    async def test_removal_is_refused(self, here: Path) -> None:
         """Shadow mode, and rules that remove a server's rule, are refused with the reason."""
         async with served(here, server_rules=["server.rules"]) as server, attached(server) as ada:
             lax = await self.refused(ada, rules=[str(here / "lax.rules")])
@@ -113,7 +113,7 @@ class TestServerRules:
             assert "approve-before-deploy of this server needs several people" in shadow
             assert await server.hub.sessions() == []
 
-    async def test_not_made_weaker(self, here: Path) -> None:
+    async def test_weaker_rules_are_refused(self, here: Path) -> None:
         """Rules that need fewer approvals than the server's or take calls from a default are refused."""
         default = "require 2 human-approvals before anything-else\n"
         (here / "server.rules").write_text(
@@ -129,7 +129,7 @@ class TestServerRules:
     @pytest.mark.parametrize(
         "terms", ["require 2 human-approvals before {}", "require human-approval before {} with passkey"]
     )
-    async def test_no_map_takes_a_tool_from_a_default(self, here: Path, terms: str) -> None:
+    async def test_map_that_takes_a_tool_from_a_default_is_refused(self, here: Path, terms: str) -> None:
         """A map must not take a tool from a default, because no rule would then govern its calls."""
         (here / "server.rules").write_text(f"{terms.format('anything-else')}\n")
         (here / "maps.rules").write_text("map bash.command make as ship\n")
@@ -139,7 +139,7 @@ class TestServerRules:
             assert await server.hub.sessions() == []
 
     @pytest.mark.slow
-    async def test_nor_when_it_goes_on(self, here: Path) -> None:
+    async def test_continued_session_cannot_weaken_them(self, here: Path) -> None:
         """A session whose own rules would weaken the server's current rules cannot continue."""
         with OpenAIServer([says("One.")]) as model:
             rules, spec = [str(here / "lax.rules")], {"model": "openai/test-model", "task": "x"}
@@ -153,7 +153,7 @@ class TestServerRules:
                     await ada.starter.resume(started, by="ada")
 
     @pytest.mark.slow
-    async def test_when_it_goes_on(self, here: Path) -> None:
+    async def test_continued_session_is_under_them(self, here: Path) -> None:
         """A session from before the server had rules continues under them as well."""
         with OpenAIServer([says("One.")]) as model:
             rules, spec = [str(here / "a.rules")], {"model": "openai/test-model", "task": "x"}
@@ -170,7 +170,7 @@ class TestServerRules:
 
 class TestGoingOn:
     @pytest.mark.slow
-    async def test_a_session_that_ended(self, here: Path) -> None:
+    async def test_ended_session_continues_under_the_same_id(self, here: Path) -> None:
         """A recorded session continues at the server under the same id."""
         with OpenAIServer([says("One."), says("Two.")]) as model:
             (here / "agent.toml").write_text(AGENT.format(url=model.base_url))
@@ -200,7 +200,7 @@ class TestGoingOn:
                 assert [s.id for s in await server.hub.sessions()] == [started]
 
     @pytest.mark.slow
-    async def test_one_that_a_program_hosts(self, here: Path) -> None:
+    async def test_remote_agents_session_cannot_be_continued(self, here: Path) -> None:
         """Continuing a remote agent's session is refused: the agent reconnects by itself."""
         async with served(here) as server, server.agent_client() as agent, attached(server) as ada:
             session = await agent.open("robin")

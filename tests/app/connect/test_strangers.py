@@ -13,7 +13,7 @@ from interlock.app.web.server import ConsoleServer
 from ..web.fronts import offer, secret_of, small_app
 
 
-async def closed(reader: asyncio.StreamReader) -> bool:
+async def is_closed(reader: asyncio.StreamReader) -> bool:
     """Return whether the server has ended a connection."""
     try:
         return await asyncio.wait_for(reader.read(1), 10) == b""
@@ -32,7 +32,7 @@ async def logged_in(front: ConsoleServer) -> bytes:
 
 
 class TestStrangers:
-    async def test_are_few(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_limit_closes_the_oldest_connection(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A connection above the limit closes the oldest one, and no other."""
         monkeypatch.setattr(front_module, "MAX_STRANGERS", 3)
         front = ConsoleServer(small_app)
@@ -40,8 +40,8 @@ class TestStrangers:
         port = int(front.url.rpartition(":")[2])
         try:
             came = [await asyncio.open_connection("127.0.0.1", port) for _ in range(5)]
-            assert await closed(came[0][0])
-            assert await closed(came[1][0])
+            assert await is_closed(came[0][0])
+            assert await is_closed(came[1][0])
             for reader, writer in came[2:]:
                 writer.write(f"GET /login HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n\r\n".encode())
                 assert (await reader.readline()).startswith(b"HTTP/1.1 200")
@@ -50,7 +50,9 @@ class TestStrangers:
         finally:
             await front.close()
 
-    async def test_never_cost_a_login(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_strangers_do_not_close_a_logged_in_connection(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A logged-in browser keeps its connection, however many others connect."""
         monkeypatch.setattr(front_module, "MAX_STRANGERS", 2)
         front = ConsoleServer(small_app)
@@ -62,7 +64,7 @@ class TestStrangers:
             inside[1].write(ask)
             assert (await inside[0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
             came = [await asyncio.open_connection("127.0.0.1", port) for _ in range(10)]
-            assert await closed(came[0][0])
+            assert await is_closed(came[0][0])
             inside[1].write(ask)
             assert (await inside[0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
             for _, writer in (*came, inside):
@@ -70,7 +72,9 @@ class TestStrangers:
         finally:
             await front.close()
 
-    async def test_with_a_cookie_are_not_without_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_connections_with_only_the_cookie_are_limited(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Connections with only the cookie are limited, so that they cannot use up all open files."""
         monkeypatch.setattr(front_module, "MAX_VISITORS", 2)
         front = ConsoleServer(small_app)
@@ -83,8 +87,8 @@ class TestStrangers:
                 came.append(await asyncio.open_connection("127.0.0.1", port))
                 came[-1][1].write(ask)
                 assert (await came[-1][0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
-            assert await closed(came[0][0])
-            assert await closed(came[1][0])
+            assert await is_closed(came[0][0])
+            assert await is_closed(came[1][0])
             came[2][1].write(ask)
             assert (await came[2][0].readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 204")
             for _, writer in came:
@@ -92,7 +96,7 @@ class TestStrangers:
         finally:
             await front.close()
 
-    async def test_that_leave_make_room(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_closed_connection_no_longer_counts(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A closed connection no longer counts."""
         monkeypatch.setattr(front_module, "MAX_STRANGERS", 2)
         front = ConsoleServer(small_app)

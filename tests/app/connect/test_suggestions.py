@@ -44,7 +44,7 @@ async def deploy(server: Served, session: AgentSession, call: str, env: str, app
 
 
 @asynccontextmanager
-async def deployed(server: Served) -> AsyncGenerator[None, None]:
+async def agent_with_deploys(server: Served) -> AsyncGenerator[None, None]:
     """An agent whose deploys to staging were approved and to production denied."""
     async with server.agent_client() as agent:
         session = await agent.open("robin")
@@ -55,16 +55,20 @@ async def deployed(server: Served) -> AsyncGenerator[None, None]:
 
 
 @asynccontextmanager
-async def shipped(directory: Path) -> AsyncGenerator[tuple[Served, Seat], None]:
-    async with served(directory, rules=RULE) as server, deployed(server), attached(server) as ada:
+async def served_with_deploys(directory: Path) -> AsyncGenerator[tuple[Served, Seat], None]:
+    async with (
+        served(directory, rules=RULE) as server,
+        agent_with_deploys(server),
+        attached(server) as ada,
+    ):
         yield server, ada
 
 
 class TestOverTheWire:
     @pytest.mark.slow
-    async def test_for_own_files(self, tmp_path: Path) -> None:
+    async def test_local_rules_get_suggestions(self, tmp_path: Path) -> None:
         """The decisions screen suggests changes to local rules from the server's calls."""
-        async with shipped(tmp_path) as (_, ada):
+        async with served_with_deploys(tmp_path) as (_, ada):
             await ada.press("v")
             await ada.at(DecisionsScreen)
             await ada.shows("deploy")
@@ -75,9 +79,9 @@ class TestOverTheWire:
             )
             await ada.shows("12 approval requests saved", "approved by ben")
 
-    async def test_the_same_as_in_process(self, tmp_path: Path) -> None:
+    async def test_answers_equal_those_of_the_hub(self, tmp_path: Path) -> None:
         """The server's answers equal those of its hub, part by part, except for progress."""
-        async with shipped(tmp_path) as (server, ada):
+        async with served_with_deploys(tmp_path) as (server, ada):
             rules = {"own.rules": RULE}
             there = [p async for p in ada.hub.suggest_rules(rules) if not p.total]
             here = [p async for p in server.hub.suggest_rules(rules) if not p.total]
@@ -87,9 +91,9 @@ class TestOverTheWire:
             assert there[-1].history.calls == 13
 
     @pytest.mark.slow
-    async def test_a_further_condition(self, tmp_path: Path) -> None:
+    async def test_additional_condition_is_judged_by_the_server(self, tmp_path: Path) -> None:
         """The server judges a rule with the operator's condition as its hub does."""
-        async with shipped(tmp_path) as (server, ada):
+        async with served_with_deploys(tmp_path) as (server, ada):
             rules, place = {"own.rules": RULE}, {"file": "own.rules", "line": 1}
             for env, denied in (("staging", 0), ("prod", 1)):
                 when = f'input.env != "{env}"'
@@ -103,15 +107,15 @@ class TestOverTheWire:
     @pytest.mark.slow
     async def test_rules_that_do_not_compile(self, tmp_path: Path) -> None:
         """A compiler error comes back with its place in the operator's file."""
-        async with shipped(tmp_path) as (_, ada):
+        async with served_with_deploys(tmp_path) as (_, ada):
             with pytest.raises(ValueError, match=r"own\.rules:1"):
                 async for _ in ada.hub.suggest_rules({"own.rules": "require lint after test"}):
                     pass
 
     @pytest.mark.slow
-    async def test_whoever_leaves_ends_it(self, tmp_path: Path) -> None:
+    async def test_abandoned_job_ends_on_the_server(self, tmp_path: Path) -> None:
         """Jobs that are started and left end on the server, so that a new one can run."""
-        async with shipped(tmp_path) as (_, ada):
+        async with served_with_deploys(tmp_path) as (_, ada):
             assert isinstance(ada.hub, ConsoleClient)
             for _ in range(20):
                 parts = ada.hub.suggest_rules({"own.rules": RULE})
@@ -121,11 +125,11 @@ class TestOverTheWire:
             assert [part.history async for part in parts][-1] is not None
 
     @pytest.mark.slow
-    async def test_no_secret_crosses(self, tmp_path: Path) -> None:
+    async def test_no_secret_is_transferred(self, tmp_path: Path) -> None:
         """Masked values are in no suggestion, scenario or list of calls."""
         async with (
             served(tmp_path, rules=RULE) as server,
-            deployed(server),
+            agent_with_deploys(server),
             between(server) as (network, url),
             attached(server, url=url) as ada,
         ):

@@ -56,7 +56,7 @@ class TestProject:
         assert run(project, "./deploy staging").returncode == 0
         assert len((project / "deployed" / "staging").read_text().splitlines()) == 1
 
-    def test_its_tests_can_take_their_time(self, tmp_path: Path) -> None:
+    def test_tests_can_be_slowed_down(self, tmp_path: Path) -> None:
         """The project's tests can be slowed down for a console."""
         assert "sleep 3\n" in (create_project(tmp_path, test_seconds=3) / "test").read_text()
 

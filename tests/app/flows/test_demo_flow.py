@@ -59,7 +59,7 @@ STORY = [
 
 class TestApproved:
     @pytest.mark.slow
-    def test_twice(self, projects: Path) -> None:
+    def test_demo_runs_twice_in_one_journal(self, projects: Path) -> None:
         """Section 12: the demo runs its steps and both approvals to the end, twice in one journal."""
         for _ in range(2):
             done = demo(projects, "demo", "--flow", "--headless")
@@ -75,14 +75,14 @@ class TestApproved:
         assert [(f / "deployed" / "staging").exists() for f in folders] == [True, True]
         assert not any((f / "deployed" / "production").exists() for f in folders)
 
-    def test_without_a_terminal(self, projects: Path) -> None:
+    def test_runs_headless_without_a_terminal(self, projects: Path) -> None:
         """Without a terminal the demo says so and runs headless."""
         done = demo(projects, "demo", "--flow")
         assert done.returncode == 0
         assert "not a terminal, so it runs headless" in done.stderr
 
     @pytest.mark.slow
-    def test_words_before_calls(self, projects: Path) -> None:
+    def test_message_is_recorded_once_before_its_calls(self, projects: Path) -> None:
         """An agent's message is recorded once, before the calls that follow it."""
         demo(projects, "demo", "--flow", "--headless")
         [run] = open_reader(projects / "demo.db").sessions()
@@ -93,7 +93,7 @@ class TestApproved:
         assert told.count("The tests pass.") == 1
 
     @pytest.mark.slow
-    def test_who_says_what(self, projects: Path) -> None:
+    def test_messages_name_their_node(self, projects: Path) -> None:
         """P-55, P-81: messages name the node that sent them; a filled-in step is shown as answered."""
         done = demo(projects, "demo", "--flow", "--headless")
         assert "approval.decided  call Candidate#11  answered by headless" in done.stdout
@@ -112,7 +112,7 @@ class TestApproved:
 
 class TestDenied:
     @pytest.mark.slow
-    def test_can_be_gone_on_with(self, projects: Path) -> None:
+    def test_denied_run_can_be_resumed(self, projects: Path) -> None:
         """P-81, P-94: a denied sign-off ends the run; `flow resume` requests it again and continues."""
         done = demo(projects, "demo", "--flow", "--headless", "--answer", "deny")
         assert done.returncode == 1
@@ -145,7 +145,7 @@ class TestDenied:
 
 
 class TestFlow:
-    def test_names(self) -> None:
+    def test_record_has_the_authors_node_names(self) -> None:
         """P-55: the record has the names that the flow's author gave to its nodes."""
         names = flow_record("Release", ReleaseFlow.graph()).names
         assert names == {
@@ -158,7 +158,7 @@ class TestFlow:
             "agent 'SignOff'": "Deploy",
         }
 
-    def test_nothing_can_go_wrong(self) -> None:
+    def test_example_flow_has_no_findings(self) -> None:
         """P-46: the example flow has no findings."""
         graph = ReleaseFlow.graph()
         graph.check_output()

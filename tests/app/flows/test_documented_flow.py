@@ -8,7 +8,7 @@ from interlock.engine import agents, flows
 from ...docs.blocks import titled
 
 
-def test_it_can_be_run() -> None:
+def test_documented_flow_builds_without_findings() -> None:
     """Section 14: the documented flow builds without findings, and has at most 40 lines."""
     text = titled("how-to/flows.md", "release.py")
     assert len([line for line in text.splitlines() if line.strip()]) <= 40

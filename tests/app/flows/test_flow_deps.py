@@ -14,7 +14,7 @@ __all__ = ["here"]
 
 
 class TestDeps:
-    def test_given_and_given_again(self, here: Path) -> None:
+    def test_every_host_calls_deps(self, here: Path) -> None:
         """P-159: each host of a run calls the flow's `deps`; the journal does not contain them."""
         assert run(here, "Undated").returncode == 1
         session = only_run(here)
@@ -39,7 +39,7 @@ class TestDeps:
             ("NoDeps", "ship:NoDeps: deps returned list, expected a mapping from types"),
         ],
     )
-    def test_told_before_anything_starts(self, here: Path, name: str, problem: str) -> None:
+    def test_faulty_deps_are_reported_before_the_start(self, here: Path, name: str, problem: str) -> None:
         """P-159: `deps` that fail or return something else are reported before anything starts."""
         done = run(here, name)
         assert (done.returncode, done.stdout, (here / "flow.db").exists()) == (2, "", False)

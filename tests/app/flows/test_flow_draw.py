@@ -33,7 +33,7 @@ class TestDraw:
         shown = texts(here / "a.SVG")
         assert {"fork parted", "either turned", "join met", "Commit", "Notes"} <= set(shown)
 
-    def test_live(self, here: Path) -> None:
+    def test_states_of_a_run_are_marked_as_live(self, here: Path) -> None:
         """Section 12: the states that a recorded run holds are marked as live."""
         run(here, "Ship", "--rules", "a.rules")
         assert flow(here, "draw", "ship:Ship", "--live", "Ship", "-o", "a.svg").returncode == 0

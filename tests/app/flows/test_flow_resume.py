@@ -32,16 +32,16 @@ SIGN = ("--fill", 'Notes={"by": "ada"}')
 __all__ = ["here"]
 
 
-def left(here: Path) -> str:
+def start_waiting_run(here: Path) -> str:
     """Start a run that waits for its sign-off; return its id."""
     assert run(here, "Ship", "--rules", "a.rules").returncode == 1
     return only_run(here)
 
 
 class TestResume:
-    def test_from_the_record(self, here: Path) -> None:
+    def test_settings_come_from_the_record(self, here: Path) -> None:
         """P-94: class, rules and directory come from the record; no step runs twice."""
-        session = left(here)
+        session = start_waiting_run(here)
         (here / "elsewhere").mkdir()
         env = {"PATH": "/usr/bin:/bin", "HOME": str(here), "INTERLOCK_DB": str(here / "flow.db")}
         done = command(here / "elsewhere", "flow", "resume", session, *GO_ON, *SIGN, env=env)
@@ -61,9 +61,9 @@ class TestResume:
         assert [d.outcome for d in bodies(here, CallDecided) if d.tool == "deploy"] == ["allow"]
 
     @pytest.mark.slow
-    def test_changed_rules(self, here: Path) -> None:
+    def test_changed_rules_need_an_option_and_a_reason(self, here: Path) -> None:
         """G-63: changed rules are refused unless `--changed-nets` and a reason are given."""
-        session = left(here)
+        session = start_waiting_run(here)
         (here / "a.rules").write_text("block deploy\n")
         done = flow(here, "resume", session, *GO_ON, *SIGN)
         assert done.returncode == 2
@@ -76,9 +76,9 @@ class TestResume:
         [resumed] = bodies(here, SessionResumed)
         assert resumed.reason == "a freeze"
 
-    def test_other_rules(self, here: Path) -> None:
+    def test_command_line_rules_replace_the_recorded_ones(self, here: Path) -> None:
         """Rules on the command line replace the recorded ones; rules of a settings file do not."""
-        session = left(here)
+        session = start_waiting_run(here)
         (here / "b.rules").write_text("block deploy\n")
         (here / "interlock.toml").write_text('rules = ["nowhere.rules"]\n')
         done = flow(here, "resume", session, *GO_ON, *SIGN, "--rules", "b.rules", "--reason", "x")
@@ -86,9 +86,9 @@ class TestResume:
         [resumed] = bodies(here, SessionResumed)
         assert resumed.source["rules"] == [str(here / "b.rules")]
 
-    def test_another_flow_by_now(self, here: Path) -> None:
+    def test_changed_nodes_prevent_the_resume(self, here: Path) -> None:
         """P-97: a run cannot continue with a class whose nodes have changed."""
-        session = left(here)
+        session = start_waiting_run(here)
         module = here / "ship.py"
         module.write_text(
             module.read_text().replace("class Ship(", "class Old(").replace("Short(", "Ship(")
@@ -102,14 +102,14 @@ class TestResume:
 
     def test_no_run(self, here: Path) -> None:
         """An unknown id is reported."""
-        left(here)
+        start_waiting_run(here)
         done = flow(here, "resume", "nobody", *GO_ON)
         assert (done.returncode, "nobody" in done.stderr) == (2, True)
 
     @pytest.mark.slow
-    def test_by_the_other_command(self, here: Path) -> None:
+    def test_resume_command_also_continues_a_run(self, here: Path) -> None:
         """`interlock resume` also continues a run, but refuses a task for it."""
-        session = left(here)
+        session = start_waiting_run(here)
         env = {"PATH": "/usr/bin:/bin", "HOME": str(here), "INTERLOCK_DB": "flow.db"}
         done = command(here, "resume", session, "do more", "--headless", env=env)
         assert done.returncode == 2
@@ -120,10 +120,10 @@ class TestResume:
 
 class TestList:
     @pytest.mark.slow
-    def test_where_they_stand(self, here: Path) -> None:
+    def test_status_and_states_of_each_run(self, here: Path) -> None:
         """Section 12: each run is listed with its flow, status and states."""
         assert "No runs of flows are recorded yet" in flow(here, "list").stdout
-        session = left(here)
+        session = start_waiting_run(here)
         [heading, row] = flow(here, "list").stdout.splitlines()
         assert heading.split() == ["status", "run", "flow", "started", "step", "stands", "at"]
         assert session in row
@@ -134,9 +134,9 @@ class TestList:
         assert row.startswith("✓ done")
         assert row.endswith("its end, Shipped")
 
-    def test_a_host_that_was_killed(self, here: Path) -> None:
+    def test_run_without_a_host_is_stopped(self, here: Path) -> None:
         """A run without a host is listed as stopped, or as running while the journal is in use."""
-        session = left(here)
+        session = start_waiting_run(here)
         with raw_database(here / "flow.db") as database:
             database.execute("UPDATE session SET status = 'running', error = NULL")
         [_, row] = flow(here, "list").stdout.splitlines()
@@ -151,7 +151,7 @@ class TestList:
     def test_imported(self, here: Path) -> None:
         """An imported run is marked as imported."""
         env = {"PATH": "/usr/bin:/bin", "HOME": str(here), "INTERLOCK_DB": "flow.db"}
-        done = command(here, "history", "export", left(here), "-o", "run.jsonl", env=env)
+        done = command(here, "history", "export", start_waiting_run(here), "-o", "run.jsonl", env=env)
         assert done.returncode == 0, done.stderr
         elsewhere = {**env, "INTERLOCK_DB": "other.db"}
         done = command(here, "history", "import", "run.jsonl", env=elsewhere)
@@ -159,7 +159,7 @@ class TestList:
         done = command(here, "flow", "list", env=elsewhere)
         assert "· imported, stopped  " in done.stdout, done.stderr
 
-    def test_a_step_that_failed(self, here: Path) -> None:
+    def test_run_with_a_denied_step_has_failed(self, here: Path) -> None:
         """A run with a denied step is listed as failed."""
         assert run(here, "Ship", "--rules", "a.rules", *SIGN, "--answer", "deny").returncode == 1
         [_, row] = flow(here, "list").stdout.splitlines()
@@ -167,11 +167,11 @@ class TestList:
 
 
 class TestLeft:
-    def test_whoever_leaves_the_console_is_told(
+    def test_closed_console_prints_the_resume_command(
         self, here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The closed console prints the step and the resume command, unless the run has ended."""
-        session = left(here)
+        session = start_waiting_run(here)
         args = argparse.Namespace(
             db=here / "flow.db",
             typed=(),
@@ -204,7 +204,7 @@ class TestLeft:
             host_flow(args, begun, {})
         assert capsys.readouterr().out == ""
 
-    def test_in_the_same_journal(self, here: Path) -> None:
+    def test_resume_command_names_the_journal(self, here: Path) -> None:
         """The printed resume command names the journal of the command line, and works."""
         line = ("--rules", "a.rules", "--db", "own.db")
         told = run(here, "Ship", *line).stderr

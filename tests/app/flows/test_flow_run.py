@@ -57,7 +57,7 @@ class TestRefused:
         [problem, _] = refused(here, "Short", said="{")
         assert "Invalid JSON" in problem
 
-    def test_everything_at_once(self, here: Path) -> None:
+    def test_all_errors_at_once(self, here: Path) -> None:
         """Errors in rules, input, answers and paths are reported together."""
         (here / "bad.rules").write_text("allow x\n")
         line = ("--rules", "bad.rules", "--fill", "Note={}", "--workdir", "nowhere")
@@ -107,7 +107,7 @@ class TestRefused:
             ("Notes=1", "--fill: expected KEY='{…}', found 'Notes=1'"),
         ],
     )
-    def test_answers_fit(self, here: Path, fill: str, problem: str) -> None:
+    def test_answers_are_checked_against_their_model(self, here: Path, fill: str, problem: str) -> None:
         """P-81: an answer is checked against its model before the flow starts."""
         assert refused(here, "Ship", *RULES, "--fill", fill)[0].startswith(problem)
 
@@ -122,7 +122,7 @@ class TestRefused:
         done = flow(here, "run", "ship:Short", "--input", INPUT, "--headless", "--read-only")
         assert (done.returncode, "--read-only changes nothing" in done.stderr) == (2, True)
 
-    def test_answers_of_the_project(self, here: Path) -> None:
+    def test_project_settings_cannot_contain_answers(self, here: Path) -> None:
         """P-81: a project's settings file must not contain answers."""
         (here / "interlock.toml").write_text("""fill = ['Notes={"by": "me"}']""")
         done = run(here, "Ship", *RULES)
@@ -135,7 +135,7 @@ class TestRefused:
 
 
 class TestRun:
-    def test_to_its_end(self, here: Path) -> None:
+    def test_run_completes_and_prints_every_event(self, here: Path) -> None:
         """P-50, P-81, P-82: calls are approved, human steps filled in, and every event printed."""
         done = run(here, "Ship", *RULES, *SIGN)
         assert (done.returncode, done.stderr) == (0, "")
@@ -156,7 +156,7 @@ class TestRun:
         assert not (here / "deployed").exists()
         assert "Notes was denied by headless: answered by --answer deny" in done.stdout
 
-    def test_a_step_that_nobody_filled_in(self, here: Path) -> None:
+    def test_unanswered_step_is_named(self, here: Path) -> None:
         """P-81: without an answer the error names the step and the remedy; the request is withdrawn."""
         done = run(here, "Ship", *RULES)
         assert done.returncode == 1
@@ -174,31 +174,31 @@ class TestRun:
         assert done.returncode == 1
         assert "expected one of 0 (yes), 1 (later)" in done.stdout
 
-    def test_a_tool_that_asks(self, here: Path) -> None:
+    def test_question_of_a_tool_is_answered(self, here: Path) -> None:
         """P-71: a tool's question is answered under the names of its agent and the tool."""
         done = run(here, "Consults", *RULES, "--fill", 'Draft::consult={"answer": "this"}')
         assert (done.returncode, "this" in done.stdout) == (0, True)
 
-    def test_from_a_file(self, here: Path) -> None:
+    def test_input_from_a_file(self, here: Path) -> None:
         """Input can come from a file; an unreadable file is named."""
         (here / "in.json").write_text(INPUT)
         assert flow(here, "run", "ship:Short", "--headless", "--input-file", "in.json").returncode == 0
         done = flow(here, "run", "ship:Short", "--headless", "--input-file", "no.json")
         assert (done.returncode, "--input-file: cannot read 'no.json'" in done.stderr) == (2, True)
 
-    def test_piped_in(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_input_from_standard_input(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """`-` as the input file is standard input."""
         monkeypatch.setattr(sys, "stdin", io.StringIO(INPUT))
         assert input_text(None, Path("-")) == (INPUT, "--input-file -")
 
-    def test_works_elsewhere(self, here: Path) -> None:
+    def test_workdir_is_used(self, here: Path) -> None:
         """P-150: `--workdir` sets the working directory of functions and tools."""
         (here / "work").mkdir()
         assert run(here, "Ship", *RULES, *SIGN, "--workdir", "work").returncode == 0
         assert (here / "work" / "deployed").exists()
         assert (here / "work" / "collected").exists()
 
-    def test_commands(self, here: Path) -> None:
+    def test_only_allowed_commands_run(self, here: Path) -> None:
         """P-158: functions may run only commands that were allowed by name."""
         done = run(here, "Commands")
         assert done.returncode == 1
@@ -209,7 +209,7 @@ class TestRun:
     @pytest.mark.parametrize(
         ("option", "limit"), [("--max-steps", "max_steps is 1"), ("--max-turns", "max_turns is 1")]
     )
-    def test_limits(self, here: Path, option: str, limit: str) -> None:
+    def test_limit_ends_the_run_between_steps(self, here: Path, option: str, limit: str) -> None:
         """Section 12: a limit ends the run between two steps, and the run can be resumed."""
         done = run(here, "Ship", *RULES, *SIGN, option, "1")
         assert (done.returncode, limit in done.stdout) == (1, True)
@@ -217,7 +217,7 @@ class TestRun:
         assert (again.returncode, (here / "collected").read_text()) == (0, "once ")
 
     @pytest.mark.parametrize(("answer", "ran"), [("approve", True), ("deny", False)])
-    def test_tools_that_want_approval(self, here: Path, answer: str, ran: bool) -> None:
+    def test_tools_that_need_approval(self, here: Path, answer: str, ran: bool) -> None:
         """A tool with `needs_approval` requires an approval, whatever the rules say."""
         (here / "none.rules").write_text("")
         done = run(here, "Erases", "--rules", "none.rules", "--answer", answer)
@@ -225,12 +225,12 @@ class TestRun:
         assert [asked.tool for asked in bodies(here, ApprovalRequested)] == ["erase"]
         assert (here / "erased").exists() is ran
 
-    def test_bad_time(self, here: Path) -> None:
+    def test_time_without_a_unit_is_refused(self, here: Path) -> None:
         """A time without a unit is refused."""
         done = run(here, "Short", "--max-time", "soon")
         assert (done.returncode, "a time such as 90s, 10m or 2h" in done.stderr) == (2, True)
 
-    def test_shadow(self, here: Path) -> None:
+    def test_shadow_mode_still_waits_for_human_steps(self, here: Path) -> None:
         """In shadow mode calls run without approval, but human steps still wait."""
         done = run(here, "Ship", *RULES, *SIGN, "--mode", "shadow")
         assert done.returncode == 0

@@ -33,7 +33,7 @@ class TestFields:
         styles = {str(span.style) for row in rows for span in row.spans}
         assert {"bold $text-accent", "$text-success", "italic"} <= styles
 
-    def test_a_file_is_of_its_own_language(self) -> None:
+    def test_file_content_has_the_language_of_its_name(self) -> None:
         """The content of a file is highlighted by the file's name, other fields are not."""
         assert language_of("content", {"file_path": "a/b.PY", "content": ""}) == "python"
         assert language_of("content", {"path": "notes.txt"}) is None
@@ -88,7 +88,7 @@ class TestOneLine:
         assert "$text-secondary" not in {str(s.style) for row in rows for s in row.spans}
 
     @given(command=st.text(max_size=80))
-    def test_places_in_the_json(self, command: str) -> None:
+    def test_parts_have_the_same_letters_in_the_json(self, command: str) -> None:
         """Each part has the same letters in the JSON as in the code."""
         text = json.dumps(command, ensure_ascii=False)
         for mine, its in zip(
@@ -107,13 +107,13 @@ class TestOneLine:
             ({"note": "$HOME", "command": "ls"}, 'note="$HOME" command="ls"'),
         ],
     )
-    def test_in_the_queue(self, given: dict[str, JsonValue], whole: str) -> None:
+    def test_queue_highlights_only_commands(self, given: dict[str, JsonValue], whole: str) -> None:
         """The queue's line highlights the parts of a command, and of no other field."""
         row = waiting_block(deploy_request(input=given), "x", NOW, ()).lines(60)[-1]
         assert row.plain.strip() == whole
         assert ("$text-secondary" in styled(row).get("$HOME", set())) == ("note" not in given)
 
-    def test_in_the_commands_that_no_rule_names(self) -> None:
+    def test_unnamed_commands_are_highlighted(self) -> None:
         """The other commands of a call are highlighted like the command itself."""
         request = deploy_request(
             input={"command": "rm x; ls $HOME"},
@@ -139,7 +139,7 @@ class TestDiff:
         request = deploy_request(**{"called": "edit", "names": ("edit",), "input": self.GIVEN, **more})
         return request_text(request, None, NOW, 76, 60).lines
 
-    def test_parts_beside_the_signs(self) -> None:
+    def test_changed_lines_are_highlighted(self) -> None:
         """Keywords and comments are highlighted in the colour of added and removed lines."""
         [added] = [row for row in self.rows() if "'b'" in row.plain]
         parts = styled(added)
@@ -152,7 +152,7 @@ class TestDiff:
         [kept] = [row for row in self.rows() if "def price" in row.plain]
         assert "bold $text-accent" in styled(kept)["def"]
 
-    def test_in_what_a_tool_says(self) -> None:
+    def test_tool_output_with_a_diff_is_highlighted(self) -> None:
         """A tool's own diff is highlighted in its file's language, but its headers and words are not."""
         preview = "return of the file:\n--- cart.py\n+++ cart.py\n@@ -1 +1 @@\n-return 1\n+return 2"
         rows = self.rows(input={"path": "cart.py", "content": "x"}, preview=preview)
@@ -161,7 +161,7 @@ class TestDiff:
         assert "bold" in said["-return 1"]["return"]
         assert "return" not in said["return of the file:"]
 
-    def test_removed_dashes(self) -> None:
+    def test_removed_line_with_dashes_is_no_header(self) -> None:
         """A removed line that begins with dashes is not taken for a header."""
         preview = "--- a.sql\n+++ a.sql\n@@ -1 +0,0 @@\n--- drop it"
         rows = self.rows(input={"path": "a.sql", "content": "x"}, preview=preview)

@@ -23,7 +23,7 @@ class TestWidths:
         assert all(width_of(row) <= width for row in rows)
 
     @given(text=LETTERS, width=st.integers(0, 60))
-    def test_clipping_fits_and_says_so(self, text: str, width: int) -> None:
+    def test_clipped_text_fits_and_ends_in_an_ellipsis(self, text: str, width: int) -> None:
         """A clipped text ends in an ellipsis and is never wider than requested."""
         clipped = clip(text, width)
         assert width_of(clipped) <= width
@@ -61,7 +61,7 @@ class TestTimes:
     @pytest.mark.parametrize(
         ("seconds", "shown"), [(1, "just now"), (40, "40 s ago"), (120, "2 min ago"), (10_800, "3 h ago")]
     )
-    def test_ago(self, seconds: float, shown: str) -> None:
+    def test_past_times_use_the_largest_fitting_unit(self, seconds: float, shown: str) -> None:
         """A past time is given in the largest fitting unit."""
         assert ago(seconds) == shown
 
@@ -78,7 +78,7 @@ class TestGlance:
         assert glance({"command": "ls -l"}) == "ls -l"
         assert glance({"env": "prod", "n": 2, "to": ["a"]}) == 'env="prod" n=2 to=["a"]'
 
-    def test_a_megabyte_is_a_glance_too(self) -> None:
+    def test_long_input_is_cut(self) -> None:
         """A long input is cut, and its line breaks become visible."""
         line = glance({"command": "a\n" + "x" * 1_000_000})
         assert len(line) < 500

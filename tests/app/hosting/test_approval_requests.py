@@ -44,7 +44,7 @@ def call(tool: str, key: str = "run:1", **arguments: object) -> Call:
 class TestGate:
     """The verdicts of the rules as the protocol's own gate receives them."""
 
-    async def test_what_rules_allow_runs_at_once(self, tmp_path: Path) -> None:
+    async def test_allowed_call_runs_at_once(self, tmp_path: Path) -> None:
         """A call without a matching rule is approved at once, and its outcome is recorded."""
         async with aap_server(tmp_path) as server:
             async with server.gate().guard(call("look")) as verdict:
@@ -54,7 +54,7 @@ class TestGate:
             [result] = [each for each in bodies if isinstance(each, CallResult)]
             assert (decided.outcome, result.is_error, result.unknown) == ("allow", False, False)
 
-    async def test_what_rules_block_never_runs(self, tmp_path: Path) -> None:
+    async def test_blocked_call_never_runs(self, tmp_path: Path) -> None:
         """A blocked call is denied, and the model gets the rules' reason."""
         async with aap_server(tmp_path) as server:
             verdict = await server.gate().check(call("rm"))
@@ -62,7 +62,7 @@ class TestGate:
             assert verdict.status == "denied"
             assert "rm" in verdict.reason
 
-    async def test_a_person_approves(self, tmp_path: Path) -> None:
+    async def test_operator_approves(self, tmp_path: Path) -> None:
         """The gate waits for an operator, who sees the agent's reasoning as the agent's text."""
         async with aap_server(tmp_path) as server:
             asked = Call(key="a", tool="deploy", arguments={"to": "prod"}, reasoning="Tests passed.")
@@ -74,7 +74,7 @@ class TestGate:
             await server.decide(approved=True)
             assert isinstance(await waiting, Allow)
 
-    async def test_a_person_denies(self, tmp_path: Path) -> None:
+    async def test_operator_denies(self, tmp_path: Path) -> None:
         """The operator's reason is the note for the model."""
         async with aap_server(tmp_path) as server:
             waiting = asyncio.create_task(server.gate().check(call("deploy")))
@@ -83,7 +83,7 @@ class TestGate:
             assert isinstance(verdict, Deny)
             assert "not on a Friday" in verdict.reason
 
-    async def test_a_gate_of_threads(self, tmp_path: Path) -> None:
+    async def test_synchronous_gate(self, tmp_path: Path) -> None:
         """The synchronous gate works, too."""
         async with aap_server(tmp_path) as server:
             gate = Gate(Client(server.url, server.served.agent))
@@ -111,7 +111,7 @@ class TestGate:
             assert again.status == "consumed"
 
     @pytest.mark.slow
-    async def test_limits_count_a_conversation(self, tmp_path: Path) -> None:
+    async def test_limits_count_per_session(self, tmp_path: Path) -> None:
         """Limits count per session: the client's own one if named, otherwise the token's."""
         async with aap_server(tmp_path) as server:
             one = server.gate(context={"session_id": "one"})
@@ -120,7 +120,7 @@ class TestGate:
             assert isinstance(await one.check(call("push", "2")), Deny)
             assert isinstance(await other.check(call("push", "1")), Allow)
 
-    async def test_tools_of_an_mcp_server(self, tmp_path: Path) -> None:
+    async def test_mcp_tool_has_the_name_of_the_hooks(self, tmp_path: Path) -> None:
         """Rules know a tool of an MCP server by the name that hooks use for it."""
         async with aap_server(tmp_path, rules="block mcp__github__delete_repo\n") as server:
             gate = server.gate()
@@ -132,7 +132,7 @@ class TestGate:
 class TestOnce:
     """An approval is for one call with one input and can be used once."""
 
-    async def test_two_uses(self, tmp_path: Path) -> None:
+    async def test_approval_is_used_exactly_once(self, tmp_path: Path) -> None:
         """Of many concurrent uses of an approval exactly one succeeds. Its key can be used again."""
         async with aap_server(tmp_path) as server:
             client = server.client()
@@ -149,7 +149,7 @@ class TestOnce:
             assert [each.step for each in steps] == ["consumed"]
 
     @pytest.mark.slow
-    async def test_not_before_a_decision(self, tmp_path: Path) -> None:
+    async def test_undecided_or_denied_request_cannot_be_used(self, tmp_path: Path) -> None:
         """A waiting or denied request cannot be used."""
         async with aap_server(tmp_path) as server:
             client = server.client()
@@ -160,7 +160,7 @@ class TestOnce:
                     await client.consume(each.id, "u")
 
     @pytest.mark.slow
-    async def test_not_after_its_time(self, tmp_path: Path) -> None:
+    async def test_unused_approval_expires(self, tmp_path: Path) -> None:
         """An approval that was not used in time expires, and nets get an unknown outcome."""
         async with aap_server(tmp_path, valid=0.2) as server:
             client = server.client()
@@ -175,7 +175,7 @@ class TestOnce:
             assert (await client.get(made.id)).status == "approved"
 
     @pytest.mark.slow
-    async def test_not_while_all_agents_are_frozen(self, tmp_path: Path) -> None:
+    async def test_freeze_blocks_the_use_of_an_approval(self, tmp_path: Path) -> None:
         """A freeze blocks the use of an approval until it is lifted."""
         async with aap_server(tmp_path) as server:
             client = server.client(retries=0.0)
@@ -186,7 +186,7 @@ class TestOnce:
             assert (await server.served.hub.lift_freeze(by="ada", reason="go on")).ok
             assert (await client.consume(made.id, "u")).consumption is not None
 
-    async def test_not_after_a_freeze_that_comes_while_its_session_resumes(
+    async def test_freeze_while_resuming_blocks_the_use(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """An approval is not used once somebody has read that all agents are frozen."""
@@ -244,7 +244,7 @@ class TestOnce:
 class TestReference:
     """The in-memory provider in the protocol's package gives the same answers."""
 
-    async def test_the_same_answers(self, tmp_path: Path) -> None:
+    async def test_answers_equal_the_reference_provider(self, tmp_path: Path) -> None:
         """Each step of a long exchange gives the same state or error at both providers."""
         reference = FakeProvider(auto=None)
         async with aap_server(tmp_path) as server:
@@ -312,7 +312,7 @@ class TestReference:
 class TestEnds:
     """Every request has one end."""
 
-    async def test_cancelled(self, tmp_path: Path) -> None:
+    async def test_cancelled_request_leaves_the_queue(self, tmp_path: Path) -> None:
         """A request cancelled by its client leaves the queue, and waiting clients are notified."""
         async with aap_server(tmp_path) as server:
             client = server.client()
@@ -325,7 +325,7 @@ class TestEnds:
             assert not await server.served.hub.approvals()
 
     @pytest.mark.slow
-    async def test_not_cancelled_once_decided(self, tmp_path: Path) -> None:
+    async def test_decided_request_cannot_be_cancelled(self, tmp_path: Path) -> None:
         """A decided request cannot be cancelled."""
         async with aap_server(tmp_path) as server:
             client = server.client()
@@ -334,7 +334,7 @@ class TestEnds:
                 await client.cancel(made.id)
 
     @pytest.mark.slow
-    async def test_expired(self, tmp_path: Path) -> None:
+    async def test_expired_request_leaves_the_queue(self, tmp_path: Path) -> None:
         """A request that is not decided within the client's timeout expires and leaves the queue."""
         async with aap_server(tmp_path) as server:
             client = server.client()
@@ -348,7 +348,7 @@ class TestEnds:
             assert await until(gone)
 
     @pytest.mark.slow
-    async def test_a_session_that_an_operator_ends(self, tmp_path: Path) -> None:
+    async def test_ended_session_cancels_its_requests(self, tmp_path: Path) -> None:
         """The requests of a session that an operator ends are cancelled."""
         async with aap_server(tmp_path) as server:
             client = server.client()
@@ -360,7 +360,7 @@ class TestEnds:
             assert after.status == "pending"
 
     @pytest.mark.slow
-    async def test_an_approval_of_a_session_that_an_operator_ends(self, tmp_path: Path) -> None:
+    async def test_approval_of_an_ended_session_cannot_be_used(self, tmp_path: Path) -> None:
         """An unused approval of an ended session cannot be used, even after a restart of the server."""
         async with aap_server(tmp_path) as server:
             client = server.client()
@@ -376,7 +376,7 @@ class TestEnds:
             with pytest.raises(ConflictError, match="approval_expired"):
                 await server.client().consume(made.id, "u")
 
-    async def test_outcomes(self, tmp_path: Path) -> None:
+    async def test_outcome_is_recorded_once(self, tmp_path: Path) -> None:
         """An outcome is recorded once: repeating it changes nothing, another one is refused."""
         async with aap_server(tmp_path) as server:
             client = server.client()
@@ -399,7 +399,7 @@ class TestEnds:
 class TestRestart:
     """A restarted server continues its requests."""
 
-    async def test_what_waits_waits_again(self, tmp_path: Path) -> None:
+    async def test_open_request_is_restored(self, tmp_path: Path) -> None:
         """After a restart operators have the request at once, and the client gets their answer."""
         async with aap_server(tmp_path) as server:
             made = await server.client().create(submission(context={"session_id": "s"}), "k")
@@ -412,7 +412,7 @@ class TestRestart:
             assert [type(each) for each in await server.bodies()].count(RequestMade) == 1
 
     @pytest.mark.slow
-    async def test_what_was_used_stays_used(self, tmp_path: Path) -> None:
+    async def test_used_approval_stays_used(self, tmp_path: Path) -> None:
         """A used approval cannot be used with another key, and its outcome can be reported."""
         async with aap_server(tmp_path) as server:
             client = server.client()
@@ -428,7 +428,7 @@ class TestRestart:
             assert told.consumption is not None
             assert told.consumption.outcome is not None
 
-    async def test_what_ended_stays_ended(self, tmp_path: Path) -> None:
+    async def test_cancelled_request_stays_cancelled(self, tmp_path: Path) -> None:
         """A cancelled request is not asked about again."""
         async with aap_server(tmp_path) as server:
             client = server.client()
@@ -439,7 +439,7 @@ class TestRestart:
             assert not await server.served.hub.approvals()
             assert (await server.client().get(made.id)).status == "cancelled"
 
-    async def test_what_expired_meanwhile(self, tmp_path: Path) -> None:
+    async def test_request_expires_during_the_downtime(self, tmp_path: Path) -> None:
         """A request whose time ran out while the server was down has expired."""
         async with aap_server(tmp_path) as server:
             made = await server.client().create(submission(), "k")
@@ -450,7 +450,9 @@ class TestRestart:
 class TestJournal:
     """The journal has all requests; a server keeps only some in memory."""
 
-    async def test_forgotten_requests(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_ended_requests_are_read_from_the_journal(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Beyond the limit ended requests are removed from memory and read from the journal."""
         monkeypatch.setattr(provider, "MOST_KEPT", 10)
         async with aap_server(tmp_path) as server:
@@ -474,7 +476,7 @@ class TestJournal:
             await server.decide(approved=True)
             assert (await client.get(waiting.id, wait=20)).status == "approved"
 
-    async def test_another_server_of_the_database(
+    async def test_other_server_reads_requests(
         self, tmp_path: Path, postgresql: PostgresLocation
     ) -> None:
         """Another server can read a request, wait for its end and find it by its idempotency key."""
@@ -507,7 +509,7 @@ class TestJournal:
 
 
 class TestSessions:
-    async def test_an_id_that_another_agent_wants(self, tmp_path: Path) -> None:
+    async def test_other_agents_cannot_open_its_id(self, tmp_path: Path) -> None:
         """The ids of these sessions can be guessed, so other agents may not open them."""
         async with aap_server(tmp_path) as server:
             me = server.served.tokens.find(server.served.agent)
@@ -521,7 +523,7 @@ class TestSessions:
 class TestAdmission:
     """Unknown clients and faulty messages get errors of the protocol."""
 
-    async def test_tokens(self, tmp_path: Path) -> None:
+    async def test_agent_token_is_required(self, tmp_path: Path) -> None:
         """An agent's token is required: a wrong one, an operator's and none are refused."""
         async with aap_server(tmp_path) as server:
             for token in ("ilk_agent_wrong", server.served.ada):
@@ -541,7 +543,7 @@ class TestAdmission:
             with pytest.raises(CredentialRefused):
                 await client.consume(made.id, "u")
 
-    async def test_pages(self, tmp_path: Path) -> None:
+    async def test_web_page_and_foreign_host_are_refused(self, tmp_path: Path) -> None:
         """A web page in a browser and a foreign host name are refused, even with a valid token."""
         async with aap_server(tmp_path) as server:
             page = await self.ask(server, "GET", "/v1/requests/x", Origin="https://evil.example")
@@ -574,7 +576,7 @@ class TestAdmission:
             self.check_error(answer, "invalid_request")
             assert not await server.bodies()
 
-    async def test_keys_and_sizes(self, tmp_path: Path) -> None:
+    async def test_key_and_size_are_checked(self, tmp_path: Path) -> None:
         """A request needs a key and a limited size. Unknown operations are refused."""
         async with aap_server(tmp_path) as server:
             body = '{"tool": "look", "arguments": {}, "timeout": "5m"}'
@@ -623,7 +625,9 @@ class TestAdmission:
 
 
 class TestClosed:
-    async def test_a_journal_that_fails(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_failing_journal_denies_the_call(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """If the journal fails, the protocol's gate denies the call."""
         async with aap_server(tmp_path) as server:
             await server.client().create(submission("look"), "first")

@@ -103,7 +103,9 @@ def tokens(tmp_path: Path) -> TokenFile:
 class TestOtherServer:
     """Operations that a client requests from a server that does not have its session."""
 
-    async def test_is_cancelled(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
+    async def test_request_is_cancelled_at_another_server(
+        self, postgresql: PostgresLocation, tokens: TokenFile
+    ) -> None:
         """One request is cancelled. Others of its session stay open on their server."""
         async with server(postgresql, tokens) as here, server(postgresql, tokens) as there:
             one, other = await here.create("one"), await here.create("other")
@@ -118,7 +120,7 @@ class TestOtherServer:
             await here.decide(other)
             assert await there.status(other, 20) == "approved"
 
-    async def test_is_used_once_and_reported(
+    async def test_approval_is_used_once_at_another_server(
         self, postgresql: PostgresLocation, tokens: TokenFile
     ) -> None:
         """An approval can be used and reported through another server. It cannot be used again."""
@@ -141,7 +143,9 @@ class TestOtherServer:
             assert (await here.provider.get(here.me, made.id)).outcome == reported.outcome
             assert await here.hub.has_elsewhere(made.session) is False
 
-    async def test_gets_another_request(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
+    async def test_requests_of_a_conversation_share_a_session(
+        self, postgresql: PostgresLocation, tokens: TokenFile
+    ) -> None:
         """Requests of the same conversation belong to one session, whichever server receives them."""
         async with server(postgresql, tokens) as here, server(postgresql, tokens) as there:
             one = await here.create("one")
@@ -153,7 +157,9 @@ class TestOtherServer:
                 await there.decide(each)
                 assert await there.status(each, 20) == "approved"
 
-    async def test_starts_beside_others(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
+    async def test_later_server_leaves_requests_unchanged(
+        self, postgresql: PostgresLocation, tokens: TokenFile
+    ) -> None:
         """A server that starts later leaves the requests of others unchanged."""
         async with server(postgresql, tokens) as here:
             made = await here.create("one")
@@ -163,7 +169,9 @@ class TestOtherServer:
                 assert [each.id for each in await here.asked(1)] == [before.id]
                 await here.decide(made)
 
-    async def test_that_takes_no_requests(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
+    async def test_unavailable_owner_returns_an_error(
+        self, postgresql: PostgresLocation, tokens: TokenFile
+    ) -> None:
         """If the owning server cannot act, the client gets an error and the request stays open."""
         async with server(postgresql, tokens) as here, server(postgresql, tokens) as there:
             made = await here.create("one")
@@ -174,7 +182,9 @@ class TestOtherServer:
 
 
 class TestTakenOver:
-    async def test_what_waits_waits_again(self, postgresql: PostgresLocation, tokens: TokenFile) -> None:
+    async def test_open_request_moves_to_another_server(
+        self, postgresql: PostgresLocation, tokens: TokenFile
+    ) -> None:
         """A request moves to another server once its own ends; that server asks its operators again."""
         async with server(postgresql, tokens) as there:
             async with server(postgresql, tokens) as here:
@@ -191,7 +201,7 @@ class TestPaused:
     """A server that was paused for longer than its lease: others may have frozen the agents since."""
 
     @pytest.mark.parametrize("goes_on", [True, False], ids=["held again", "taken over"])
-    async def test_answers_nothing(
+    async def test_paused_server_confirms_no_use(
         self, postgresql: PostgresLocation, tokens: TokenFile, goes_on: bool
     ) -> None:
         """Its client waits, or is told to try again, and never reads that its approval is used."""

@@ -21,7 +21,7 @@ from ..web.fronts import OBEYS, client, fronted, program
 from ..web.test_web_command import CLI
 
 
-async def shown(where: str, *, name: str | None = None) -> bytes:
+async def presented_certificate(where: str, *, name: str | None = None) -> bytes:
     """The certificate that a new connection gets, with `name` as the requested server name."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -32,12 +32,12 @@ async def shown(where: str, *, name: str | None = None) -> bytes:
     return found
 
 
-def der(certificate: Path) -> bytes:
+def der_of(certificate: Path) -> bytes:
     return ssl.PEM_cert_to_DER_cert(certificate.read_text())
 
 
 @asynccontextmanager
-async def echoing(certificate: Certificate) -> AsyncGenerator[str, None]:
+async def echo_server(certificate: Certificate) -> AsyncGenerator[str, None]:
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while line := await reader.readline():
             writer.write(line)
@@ -47,7 +47,7 @@ async def echoing(certificate: Certificate) -> AsyncGenerator[str, None]:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-async def said(stream: asyncio.StreamReader | None, text: str) -> str:
+async def line_with(stream: asyncio.StreamReader | None, text: str) -> str:
     """Return the next line of a stream that contains `text`."""
     assert stream is not None
     async with asyncio.timeout(30):
@@ -59,30 +59,32 @@ async def said(stream: asyncio.StreamReader | None, text: str) -> str:
 
 
 class TestRenewal:
-    async def test_shown_to_whoever_connects(self, tmp_path: Path) -> None:
+    async def test_new_connections_get_the_new_certificate(self, tmp_path: Path) -> None:
         """New connections get the new certificate, with and without a name. Open ones continue."""
         certificate = Certificate(*certified(tmp_path))
-        async with echoing(certificate) as where:
+        async with echo_server(certificate) as where:
             context = ssl.create_default_context(cafile=tmp_path / "cert.pem")
             reader, writer = await asyncio.open_connection(*where.split(":"), ssl=context)
-            old = der(tmp_path / "cert.pem")
-            assert await shown(where) == old
+            old = der_of(tmp_path / "cert.pem")
+            assert await presented_certificate(where) == old
             certified(tmp_path, "hub.example")
-            assert await shown(where) == old
+            assert await presented_certificate(where) == old
             assert "valid until" in certificate.renew()
             assert certificate.names == ("hub.example", "127.0.0.1")
             for name in (None, "hub.example"):
-                assert await shown(where, name=name) == der(tmp_path / "cert.pem") != old
+                assert (
+                    await presented_certificate(where, name=name) == der_of(tmp_path / "cert.pem") != old
+                )
             writer.write(b"still here\n")
             assert await reader.readline() == b"still here\n"
             writer.close()
 
     @pytest.mark.parametrize("spoilt", ["cert.pem", "key.pem", "gone", "another key", "no names"])
-    async def test_that_fails(self, tmp_path: Path, spoilt: str) -> None:
+    async def test_unusable_certificate_changes_nothing(self, tmp_path: Path, spoilt: str) -> None:
         """A certificate that cannot be used changes nothing, and the message names it."""
         certificate = Certificate(*certified(tmp_path))
-        old = der(tmp_path / "cert.pem")
-        async with echoing(certificate) as where:
+        old = der_of(tmp_path / "cert.pem")
+        async with echo_server(certificate) as where:
             match spoilt:
                 case "gone":
                     (tmp_path / "cert.pem").unlink()
@@ -97,9 +99,9 @@ class TestRenewal:
             told = certificate.renew()
             assert f"--certificate {tmp_path / 'cert.pem'}: " in told
             assert "stays in use" in told
-            assert await shown(where) == old
+            assert await presented_certificate(where) == old
 
-    async def test_names_of_a_page(self, tmp_path: Path) -> None:
+    async def test_page_has_only_the_current_names(self, tmp_path: Path) -> None:
         """A page can be reached by the names in its current certificate only."""
         certificate = Certificate(*certified(tmp_path))
         async with fronted(program(OBEYS), tls=certificate.tls) as front:
@@ -115,7 +117,7 @@ class TestHangup:
     """SIGHUP, which tools for renewing certificates send."""
 
     @pytest.mark.slow
-    async def test_server(self, tmp_path: Path) -> None:
+    async def test_server_shows_the_renewed_certificate(self, tmp_path: Path) -> None:
         """The server shows the renewed certificate and reports it. A connected agent stays connected."""
         certificate, key = certified(tmp_path)
         line = ("--listen", "127.0.0.1:0", "--certificate", str(certificate), "--key", str(key))
@@ -124,28 +126,28 @@ class TestHangup:
                 gate = await client.open("bot")
                 certified(tmp_path)
                 server.process.send_signal(signal.SIGHUP)
-                await said(server.process.stderr, f"read {certificate} again; it is valid until")
-                assert await shown(server.where) == der(certificate)
+                await line_with(server.process.stderr, f"read {certificate} again; it is valid until")
+                assert await presented_certificate(server.where) == der_of(certificate)
                 assert (await gate.call("ls", {})).outcome == "allow"
             key.write_text("half of it")
             server.process.send_signal(signal.SIGHUP)
-            await said(server.process.stderr, "stays in use")
+            await line_with(server.process.stderr, "stays in use")
             async with server.agent(f"wss://{server.where}", ca=certificate) as client:
                 assert (await (await client.open("bot")).call("ls", {})).outcome == "allow"
             assert (await server.ended())[0] == 0
 
     @pytest.mark.slow
-    async def test_server_without_a_certificate(self, tmp_path: Path) -> None:
+    async def test_server_without_a_certificate_continues(self, tmp_path: Path) -> None:
         """A server without a certificate continues, too."""
         async with serving(tmp_path, "--listen", "127.0.0.1:0") as server:
             server.process.send_signal(signal.SIGHUP)
-            await said(server.process.stderr, "no certificate to read again")
+            await line_with(server.process.stderr, "no certificate to read again")
             async with server.agent() as client:
                 assert (await (await client.open("bot")).call("ls", {})).outcome == "allow"
             assert (await server.ended())[0] == 0
 
     @pytest.mark.slow
-    async def test_operators(self, tmp_path: Path) -> None:
+    async def test_operators_are_read_again(self, tmp_path: Path) -> None:
         """Roles and groups are read again. A table with an error changes nothing."""
         config = tmp_path / "config"
         config.mkdir()
@@ -156,16 +158,16 @@ class TestHangup:
                 assert (console.rights, console.groups_of("maria")) == ("decide", ("security",))
             own.write_text('[operators.maria]\nrole = "boss"\n')
             server.process.send_signal(signal.SIGHUP)
-            await said(server.process.stderr, "the operators stay as they are")
+            await line_with(server.process.stderr, "the operators stay as they are")
             own.write_text('[operators.maria]\nrole = "look"\n')
             server.process.send_signal(signal.SIGHUP)
-            await said(server.process.stderr, "the operators were read again: 1 in [operators]")
+            await line_with(server.process.stderr, "the operators were read again: 1 in [operators]")
             async with server.console() as console:
                 assert (console.rights, console.groups_of("maria")) == ("look", ())
             assert (await server.ended())[0] == 0
 
     @pytest.mark.slow
-    async def test_page(self, tmp_path: Path) -> None:
+    async def test_web_page_renews_its_certificate(self, tmp_path: Path) -> None:
         """The console's web page renews its certificate, too."""
         certificate, key = certified(tmp_path)
         process = await asyncio.create_subprocess_exec(
@@ -178,20 +180,20 @@ class TestHangup:
             stderr=asyncio.subprocess.PIPE,
         )
         try:
-            link = (await said(process.stdout, "Open https://")).split()[1]
+            link = (await line_with(process.stdout, "Open https://")).split()[1]
             where = link.removeprefix("https://").partition("/")[0]
-            assert await shown(where) == der(certificate)
+            assert await presented_certificate(where) == der_of(certificate)
             certified(tmp_path, "hub.example")
             process.send_signal(signal.SIGHUP)
-            await said(process.stderr, "valid until")
-            assert await shown(where) == der(certificate)
+            await line_with(process.stderr, "valid until")
+            assert await presented_certificate(where) == der_of(certificate)
         finally:
             process.terminate()
             await process.communicate()
         assert process.returncode == 0
 
     @pytest.mark.slow
-    def test_closed_terminal(self, tmp_path: Path) -> None:
+    def test_closed_terminal_ends_the_server(self, tmp_path: Path) -> None:
         """A server in a terminal ends in order with it, because nobody could end it later."""
         terminal = Terminal(tmp_path, "serve", "--listen", f"unix:{tmp_path / 's'}", controlling=True)
         try:
@@ -205,7 +207,7 @@ class TestHangup:
 
 class TestRefused:
     @pytest.mark.parametrize("command", ["serve", "web"])
-    def test_without_alternative_names(
+    def test_certificate_without_alternative_names(
         self,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,

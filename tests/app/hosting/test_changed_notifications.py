@@ -20,29 +20,29 @@ from ..cli.server.test_notify import FAILS, OK, running, served
 from ..cli.server.test_notify_services import OK as TAKEN
 from ..cli.server.test_serve import serving
 from ..support.scenes import deploy_request
-from .test_certificate import said
+from .test_certificate import line_with
 
 
-def topic(port: int, secret: str) -> str:
+def topic_url(port: int, secret: str) -> str:
     return f"ntfy://127.0.0.1:{port}/{secret}"
 
 
 class TestMoved:
-    def test_a_rotated_secret(self) -> None:
+    def test_single_changed_address_is_the_same_service(self) -> None:
         """A single changed address of a scheme is the same service."""
         other = "mmost://h/" + "b" * 26
         before = NotifySettings(to=("ntfy://h/a",), later={timedelta(minutes=5): (other,)})
         now = NotifySettings(to=("ntfy://h/c",), later={timedelta(minutes=9): (other,)})
         assert moved_services(before, now) == {"ntfy://h/a": "ntfy://h/c"}
 
-    def test_who_is_whose(self) -> None:
+    def test_two_changed_addresses_are_not_matched(self) -> None:
         """Two changed addresses of a scheme are ambiguous, so they are not matched."""
         before, now = NotifySettings(to=("ntfy://h/a", "ntfy://h/b")), NotifySettings(to=("ntfy://h/c",))
         assert moved_services(before, now) == {}
 
 
 class TestChanged:
-    async def test_what_waits(self) -> None:
+    async def test_waiting_request_uses_the_new_address(self) -> None:
         """A waiting request is announced at the new address, after the new delay."""
         async with served(OK) as old, served(OK) as new, running(NotifySettings(url=old.url)) as on:
             on.hub.request(deploy_request())
@@ -54,27 +54,27 @@ class TestChanged:
             await on.waiting.until(lambda: len(new.heard) == 1)
             assert old.heard == []
 
-    async def test_what_failed(self) -> None:
+    async def test_failed_message_is_retried_with_the_new_secret(self) -> None:
         """A message that failed with the old secret is tried again once with the new one."""
         async with (
             served(FAILS) as old,
             served(TAKEN) as new,
-            running(NotifySettings(to=(topic(old.port, "old"),))) as on,
+            running(NotifySettings(to=(topic_url(old.port, "old"),))) as on,
         ):
             on.hub.request(deploy_request())
             await on.waiting.slept(1)
             on.waiting.wake(1)
             await on.waiting.slept(2)
             assert len(on.problems) == 1
-            on.notifier.change(NotifySettings(to=(topic(new.port, "new"),)))
+            on.notifier.change(NotifySettings(to=(topic_url(new.port, "new"),)))
             on.waiting.wake(2)
             await on.waiting.until(lambda: len(new.heard) == 1)
             assert [len(old.heard), len(on.problems), len(on.waiting.sleeps)] == [1, 1, 2]
 
-    async def test_what_was_told(self) -> None:
+    async def test_end_is_reported_once_at_the_new_address(self) -> None:
         """The end of a request is reported once at the new address, even after further changes."""
         async with served(TAKEN) as old, served(TAKEN) as new:
-            first, second = topic(old.port, "old"), topic(new.port, "new")
+            first, second = topic_url(old.port, "old"), topic_url(new.port, "new")
             async with running(NotifySettings(to=(first,))) as on:
                 on.hub.request(deploy_request())
                 await on.waiting.slept(1)
@@ -87,11 +87,11 @@ class TestChanged:
                 assert "approved by jo" in json.dumps(json.loads(new.heard[0][2]))
                 assert len(old.heard) == 1
 
-    async def test_services_that_come_and_go(self) -> None:
+    async def test_only_new_services_are_notified_of_waiting_requests(self) -> None:
         """New services in `later` are notified of waiting requests, removed ones are not."""
         async with served(TAKEN) as first, served(TAKEN) as second, served(TAKEN) as third:
             ten, five = timedelta(minutes=10), timedelta(minutes=5)
-            one, two, three = (topic(each.port, "a") for each in (first, second, third))
+            one, two, three = (topic_url(each.port, "a") for each in (first, second, third))
             async with running(NotifySettings(to=(one,))) as on:
                 on.hub.request(deploy_request())
                 await on.waiting.slept(1)
@@ -109,7 +109,7 @@ class TestChanged:
 
 
 class TestManyServers:
-    async def test_one_tells(self, postgresql: PostgresLocation) -> None:
+    async def test_only_the_sessions_server_notifies(self, postgresql: PostgresLocation) -> None:
         """Of several servers on one database, only the one with the session notifies."""
         async with served(OK) as server:
             settings = NotifySettings(url=server.url, after=timedelta(0))
@@ -137,7 +137,7 @@ class TestManyServers:
 
 class TestHangup:
     @pytest.mark.slow
-    async def test_at_a_server(self, tmp_path: Path) -> None:
+    async def test_server_uses_the_new_address_on_sighup(self, tmp_path: Path) -> None:
         """On SIGHUP a server uses the new address. An error changes nothing, and messages continue."""
         config = tmp_path / "config"
         config.mkdir()
@@ -162,7 +162,7 @@ class TestHangup:
 
                 async def hang_up(answer: str) -> None:
                     server.process.send_signal(signal.SIGHUP)
-                    await said(server.process.stderr, answer)
+                    await line_with(server.process.stderr, answer)
 
                 going: list[asyncio.Task[object]] = []
                 going.append(asyncio.create_task(gate.call("deploy", {"n": 0})))

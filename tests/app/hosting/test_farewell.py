@@ -34,7 +34,7 @@ class TestFarewell:
         ]
         assert usual[0] == f"bot: interlock replay {plain}"
 
-    async def test_of_many_the_last(self, tmp_path: Path) -> None:
+    async def test_many_sessions_are_counted(self, tmp_path: Path) -> None:
         """Of many sessions only the last ones are listed, the others counted."""
         hub = Hub.open(tmp_path / "j.db")
         try:
@@ -50,7 +50,7 @@ class TestFarewell:
 
 
 class TestFarewellToServer:
-    async def test_what_goes_on(self) -> None:
+    async def test_continuing_sessions_and_requests(self) -> None:
         """The number of sessions and requests that continue, and the command to connect again."""
         hub = FakeHub(release_bot(), docs_writer(), now=NOW)
         lines = await farewell_to_server(hub, None, ["--connect", "unix:/tmp/a b"])
@@ -59,7 +59,7 @@ class TestFarewellToServer:
             "To connect again: interlock console --connect 'unix:/tmp/a b'",
         ]
 
-    async def test_a_lost_server(self) -> None:
+    async def test_lost_server_shows_the_error(self) -> None:
         """After a lost connection only the error and the command to connect again are shown."""
         hub = FakeHub(release_bot(), now=NOW)
         state, back = await farewell_to_server(hub, "The connection was lost\x1b[2J", ["--connect"])

@@ -62,7 +62,7 @@ async def part(limits: Limits, certificate: Certificate | None = None) -> AsyncG
         yield address
 
 
-async def connected(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+async def connect(address: Address) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection without any sent data."""
     return await asyncio.open_connection(address.host, address.port)
 
@@ -92,18 +92,18 @@ async def ask(address: Address, token: str = "good", path: str = "/") -> int:
 
 
 class TestSlowClients:
-    async def test_that_send_nothing(self) -> None:
+    async def test_idle_connection_is_cut(self) -> None:
         """A connection without a request is cut after the time for a head."""
         async with part(SOON) as address:
-            reader, writer = await connected(address)
+            reader, writer = await connect(address)
             assert await is_cut(reader)
             writer.close()
 
     @pytest.mark.slow
-    async def test_that_send_a_head_byte_by_byte(self) -> None:
+    async def test_slow_head_is_cut(self) -> None:
         """A connection that sends its head byte by byte is cut, too, while others are answered."""
         async with part(SOON) as address:
-            reader, writer = await connected(address)
+            reader, writer = await connect(address)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n")
 
             async def trickle() -> None:
@@ -117,21 +117,21 @@ class TestSlowClients:
             going.cancel()
 
     @pytest.mark.slow
-    async def test_the_head_of_a_second_request(self) -> None:
+    async def test_second_head_has_the_same_limit(self) -> None:
         """After an answer the same time limit applies to the next head, even if nothing is sent."""
         async with part(SOON) as address:
             for more in (b"", b"GET / HT"):
-                reader, writer = await connected(address)
+                reader, writer = await connect(address)
                 writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" + more)
                 assert await status(reader) == b"HTTP/1.1 401 Unauthorized\r\n"
                 assert await is_cut(reader)
                 writer.close()
 
     @pytest.mark.slow
-    async def test_that_read_nothing(self) -> None:
+    async def test_client_that_does_not_read_is_cut(self) -> None:
         """A client that does not read its answer is cut."""
         async with part(SOON) as address:
-            reader, writer = await connected(address)
+            reader, writer = await connect(address)
             writer.transport.pause_reading()  # type: ignore[attr-defined]
             writer.write(b"GET /much HTTP/1.1\r\nHost: x\r\n\r\n")
             await asyncio.sleep(SOON.stalled * 2)
@@ -144,13 +144,13 @@ class TestSlowClients:
             writer.close()
 
     @pytest.mark.slow
-    async def test_that_wait_for_an_answer_are_not_cut(self) -> None:
+    async def test_waiting_client_is_not_cut(self) -> None:
         """The answer to a complete request may take longer than a head."""
         async with part(SOON) as address:
             assert await ask(address, path="/wait") == 200
 
     @pytest.mark.slow
-    async def test_over_tls(self, tmp_path: Path) -> None:
+    async def test_tls_connection_without_a_request_is_cut(self, tmp_path: Path) -> None:
         """A connection without a handshake, or without a request after it, is cut, too."""
         certificate = Certificate(*certified(tmp_path))
         anywhere = Address(host="0.0.0.0", port=0)
@@ -167,12 +167,12 @@ class TestSlowClients:
 
 
 class TestManyClients:
-    async def test_of_one_address(self) -> None:
+    async def test_limit_for_one_address(self) -> None:
         """Beyond its limit an address's connections are cut, until earlier ones are authenticated."""
         limits = replace(Limits(), strangers_per_address=3)
         async with part(limits) as address:
-            kept = [await connected(address) for _ in range(3)]
-            reader, _ = await connected(address)
+            kept = [await connect(address) for _ in range(3)]
+            reader, _ = await connect(address)
             assert await is_cut(reader)
             for reader, writer in kept:
                 writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer good\r\n\r\n")
@@ -182,24 +182,24 @@ class TestManyClients:
             for _, writer in kept:
                 writer.close()
 
-    async def test_a_refused_token_stays_a_stranger(self) -> None:
+    async def test_wrong_token_still_counts_as_a_stranger(self) -> None:
         """A client with a wrong token still counts as a stranger."""
         async with part(replace(Limits(), strangers_per_address=1)) as address:
-            reader, writer = await connected(address)
+            reader, writer = await connect(address)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer bad\r\n\r\n")
             assert await status(reader) == b"HTTP/1.1 401 Unauthorized\r\n"
-            other, _ = await connected(address)
+            other, _ = await connect(address)
             assert await is_cut(other)
             writer.close()
 
-    async def test_of_all_addresses(self) -> None:
+    async def test_limit_for_strangers(self) -> None:
         """Beyond the limit the oldest stranger is cut. Admitted connections stay."""
         async with part(replace(Limits(), strangers=2)) as address:
-            known, writer = await connected(address)
+            known, writer = await connect(address)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer good\r\n\r\n")
             assert await status(known) == b"HTTP/1.1 200 OK\r\n"
-            first, _ = await connected(address)
-            others = [await connected(address) for _ in range(2)]
+            first, _ = await connect(address)
+            others = [await connect(address) for _ in range(2)]
             assert await is_cut(first)
             for reader, other in [(known, writer), *others]:
                 other.write(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer good\r\n\r\n")
@@ -207,13 +207,13 @@ class TestManyClients:
                     await reader.readuntil(b"HTTP/1.1 200 OK\r\n")
                 other.close()
 
-    async def test_in_total(self) -> None:
+    async def test_limit_in_total(self) -> None:
         """The total number of connections is limited, including admitted ones, until one closes."""
         async with part(replace(Limits(), connections=1)) as address:
-            reader, writer = await connected(address)
+            reader, writer = await connect(address)
             writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer good\r\n\r\n")
             assert await status(reader) == b"HTTP/1.1 200 OK\r\n"
-            other, _ = await connected(address)
+            other, _ = await connect(address)
             assert await is_cut(other)
             writer.close()
             await writer.wait_closed()
@@ -239,26 +239,26 @@ class TestBodies:
         ).encode()
 
     @pytest.mark.slow
-    async def test_that_do_not_come(self, server: AapServer) -> None:
+    async def test_missing_body_is_refused_in_time(self, server: AapServer) -> None:
         """A body that does not arrive in time is refused with an error of the protocol."""
-        reader, writer = await connected(server.address)
+        reader, writer = await connect(server.address)
         writer.write(self._head(server, 1000) + b"{")
         assert await status(reader) == b"HTTP/1.1 408 Request Timeout\r\n"
         assert await is_cut(reader)
 
     @pytest.mark.slow
-    async def test_that_are_too_large(self, server: AapServer) -> None:
+    async def test_oversized_body_is_refused(self, server: AapServer) -> None:
         """A body that is too large is refused without waiting for the rest."""
-        reader, writer = await connected(server.address)
+        reader, writer = await connect(server.address)
         writer.write(self._head(server, 1 << 30) + b"x" * 8000)
         assert await status(reader) == b"HTTP/1.1 413 Request Entity Too Large\r\n"
         assert await is_cut(reader)
         writer.close()
 
     @pytest.mark.slow
-    async def test_of_strangers(self, server: AapServer) -> None:
+    async def test_body_without_a_valid_token_is_not_awaited(self, server: AapServer) -> None:
         """Without a valid token the server does not wait for a body."""
-        reader, writer = await connected(server.address)
+        reader, writer = await connect(server.address)
         head = self._head(server, 1000).replace(server.served.agent.encode(), b"ilk_x")
         writer.write(head)
         assert await status(reader) == b"HTTP/1.1 401 Unauthorized\r\n"

@@ -30,7 +30,7 @@ class Waiting(Hub):
 
 
 class TestWait:
-    async def test_is_said_at_once_and_ended_by_a_key(
+    async def test_reason_is_shown_and_a_key_ends_it(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """The terminal shows the reason of the wait. Ctrl+C ends the wait, not the program."""

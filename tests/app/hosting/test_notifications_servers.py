@@ -40,7 +40,7 @@ async def notifying(location: PostgresLocation, file: Path) -> AsyncGenerator[Sh
 class TestPaused:
     @pytest.mark.parametrize("goes_on", [True, False], ids=["held again", "taken over"])
     @pytest.mark.slow
-    async def test_notifies_of_nothing_that_others_may_have(
+    async def test_does_not_notify_of_requests_of_others(
         self, postgresql: PostgresLocation, tmp_path: Path, goes_on: bool
     ) -> None:
         """Another server has these requests withdrawn, asked again, and notifies of them."""

@@ -69,7 +69,7 @@ class Desk:
 
 
 class TestOneOperator:
-    async def test_adds_rules(self, tmp_path: Path) -> None:
+    async def test_stricter_rules_need_no_reason(self, tmp_path: Path) -> None:
         """Stricter rules need no reason and apply to all agents that start later."""
         desk = Desk(tmp_path, PLAIN)
         reply = await desk.apply("ada", PLAIN + "block mkfs\n")
@@ -88,7 +88,7 @@ class TestOneOperator:
         ],
         ids=["gone", "changed", "maps"],
     )
-    async def test_loosens_for_a_reason(self, tmp_path: Path, text: str) -> None:
+    async def test_loosened_rules_need_a_reason(self, tmp_path: Path, text: str) -> None:
         """A removed or changed rule, and other maps, need a reason, which is kept."""
         desk = Desk(tmp_path, PLAIN)
         refused = await desk.apply("ada", text)
@@ -99,7 +99,7 @@ class TestOneOperator:
         assert desk.running.applied is not None
         assert desk.running.applied.reason == "too strict"
 
-    async def test_takes_calls_from_a_rule(self, tmp_path: Path) -> None:
+    async def test_taking_calls_from_a_rule_needs_a_reason(self, tmp_path: Path) -> None:
         """A new rule for a tool takes its calls out of `anything-else`, which needs a reason (G-66)."""
         desk = Desk(tmp_path, "block anything-else\n")
         refused = await desk.apply("ada", "block anything-else\nlimit push to 3 per session\n")
@@ -108,7 +108,9 @@ class TestOneOperator:
 
 class TestSeveralOperators:
     @pytest.mark.parametrize(("text", "people"), [(GUARDED, 2), (PAIR, 3)])
-    async def test_one_more_than_the_rule_says(self, tmp_path: Path, text: str, people: int) -> None:
+    async def test_one_more_operator_than_the_rule_requires(
+        self, tmp_path: Path, text: str, people: int
+    ) -> None:
         """One operator more is needed, because the replacing one may start the next session."""
         desk = Desk(tmp_path, text)
         for number, name in enumerate(("ada", "ben", "cleo")[:people]):
@@ -121,14 +123,14 @@ class TestSeveralOperators:
         assert desk.running.proposed is None
 
     @pytest.mark.parametrize("again", ["ada", "ADA", "\uff21da", "a\u200bda"])
-    async def test_nobody_counts_twice(self, tmp_path: Path, again: str) -> None:
+    async def test_name_variants_count_as_one_operator(self, tmp_path: Path, again: str) -> None:
         """Variants of an operator's name count as one operator."""
         desk = Desk(tmp_path, GUARDED)
         await desk.apply("ada", LAX, "emergency")
         assert not (await desk.apply(again, LAX, "emergency")).ok
         assert "approve-before-deploy" in desk.keys
 
-    async def test_members_of_the_group(self, tmp_path: Path) -> None:
+    async def test_only_group_members_can_agree(self, tmp_path: Path) -> None:
         """Only members of a rule's group can propose to loosen it, or agree."""
         desk = Desk(tmp_path, "require human-approval before deploy of security\nblock rm\n")
         desk.groups = {"ada": ("security",), "maria": ("dba", "security")}
@@ -142,7 +144,7 @@ class TestSeveralOperators:
         assert (await desk.apply("maria", other, "emergency")).ok
         assert desk.running.applied is not None
 
-    async def test_a_revoked_token(self, tmp_path: Path) -> None:
+    async def test_revoked_token_cannot_agree(self, tmp_path: Path) -> None:
         """A revoked token cannot agree, and its earlier agreement no longer counts."""
         desk = Desk(tmp_path, GUARDED)
         await desk.apply("ada", LAX, "emergency")
@@ -153,7 +155,7 @@ class TestSeveralOperators:
         assert desk.running.proposed is None
         assert desk.judging == []
 
-    async def test_other_rules_than_proposed(self, tmp_path: Path) -> None:
+    async def test_agreement_to_other_rules_is_refused(self, tmp_path: Path) -> None:
         """An operator cannot agree to other rules than those proposed. A proposal can be withdrawn."""
         desk = Desk(tmp_path, GUARDED)
         await desk.apply("ada", LAX, "emergency")
@@ -162,7 +164,7 @@ class TestSeveralOperators:
         assert (await desk.rules.drop("ben")).ok
         assert "Proposed" in (await desk.apply("ben", "block dd\n", "x")).message
 
-    async def test_too_late(self, tmp_path: Path) -> None:
+    async def test_proposal_expires(self, tmp_path: Path) -> None:
         """A proposal expires after a quarter of an hour."""
         desk = Desk(tmp_path, GUARDED)
         await desk.apply("ada", LAX, "emergency")
@@ -170,7 +172,7 @@ class TestSeveralOperators:
         assert "Proposed" in (await desk.apply("ben", LAX, "emergency")).message
         assert "approve-before-deploy" in desk.keys
 
-    async def test_rules_that_were_replaced_meanwhile(self, tmp_path: Path) -> None:
+    async def test_outdated_replacement_is_refused(self, tmp_path: Path) -> None:
         """A replacement that was compared with outdated rules is refused."""
         desk = Desk(tmp_path, PLAIN)
         before = desk.running.digest
@@ -191,7 +193,7 @@ class TestRefused:
         assert said in reply.message
         assert (desk.keys, desk.judging) == (["block-rm", "limit-push-3"], [])
 
-    async def test_what_external_agents_cannot_have(self, tmp_path: Path) -> None:
+    async def test_rules_unusable_for_external_agents(self, tmp_path: Path) -> None:
         """If the rules for external agents cannot be replaced, no rules are replaced."""
         desk = Desk(tmp_path, PLAIN)
 

@@ -30,7 +30,7 @@ def hovered(line: int, column: int, text: str = RULES) -> str:
 
 
 class TestDiagnostics:
-    def test_are_what_check_prints(self, tmp_path: Path) -> None:
+    def test_match_the_output_of_check(self, tmp_path: Path) -> None:
         """Messages, remedies and places are those of `interlock check` for the file."""
         path = tmp_path / "a.rules"
         path.write_text(f"{RULES}block deploy\n")
@@ -43,7 +43,7 @@ class TestDiagnostics:
             f"{each.message}\n{each.remedy}" for each in (*checked.errors, *checked.warnings)
         ]
 
-    def test_of_a_whole_file_stand_at_its_beginning(self) -> None:
+    def test_errors_about_the_whole_file_are_at_its_start(self) -> None:
         """An error about the whole file is at its start, one about a NUL character at its place."""
         found = analyse("a.rules", "#" * 1_000_001)
         [shown] = diagnostics(found, TextPositions(found.text))
@@ -59,14 +59,14 @@ class TestDiagnostics:
         assert "\u202e" not in shown.message
         assert r"\u202e" in shown.message
 
-    def test_after_a_byte_order_mark_keep_their_columns(self) -> None:
+    def test_byte_order_mark_counts_as_a_character(self) -> None:
         """A byte order mark counts as a character of the first line."""
         [problem] = analyse("a.rules", "\ufeffblok rm").errors
         assert (problem.line, problem.column, problem.length) == (1, 2, 4)
 
 
 class TestHover:
-    def test_says_what_a_rule_does(self) -> None:
+    def test_rule_shows_its_effect(self) -> None:
         """A rule's hover has effect, reason, net, and the shortest way under all rules of the file."""
         text = hovered(4, 2)
         assert "send needs approval by 2 different people\nonly when every input.to in team" in text
@@ -74,19 +74,19 @@ class TestHover:
         assert "net approve-before-send\n  places: " in text
         assert "all rules of this file together, send:\n" in text
 
-    def test_says_what_a_name_stands_for(self) -> None:
+    def test_name_shows_its_values_or_map(self) -> None:
         """The name of a value shows its values, a mapped name its map."""
         assert hovered(4, 65).startswith("team: 2 values\n  ada@x.org\n  bob@x.org\n")
         assert hovered(3, 22).startswith(
             "calls of bash with ./deploy in command are also calls of deploy"
         )
 
-    def test_of_a_good_line_in_a_faulty_file(self) -> None:
+    def test_valid_line_in_a_faulty_file_shows_its_effect(self) -> None:
         """In a faulty file the hover has only the line's own effect."""
         text = hovered(3, 2, RULES + "blok x\n")
         assert text == "a successful lint unlocks one deploy"
 
-    def test_of_nothing_is_empty(self) -> None:
+    def test_blank_comment_and_faulty_lines_have_none(self) -> None:
         """A blank line, a comment and a faulty line have no hover."""
         assert hovered(2, 1, "block a\n\nblok a # x") == hovered(3, 7, "block a\n\nblok a # x") == ""
 
@@ -135,7 +135,7 @@ class TestQuickFixes:
             ("limit rm to 2 per sesion", "limit rm to 2 per session"),
         ],
     )
-    def test_write_the_remedy(self, text: str, line: str) -> None:
+    def test_remedy_replaces_the_line(self, text: str, line: str) -> None:
         """The replacement in a remedy corrects the line and keeps its comment."""
         found = analyse("a.rules", text)
         [fix] = [fix for each in (*found.errors, *found.warnings) for fix in fixes(text, each)]
@@ -143,7 +143,7 @@ class TestQuickFixes:
         assert text[:at] + fix.text + text[at + fix.length :] == line
 
     @pytest.mark.parametrize("text", ["ask rm", "block rm rm rm", "limit rm to no per session"])
-    def test_offer_nothing_that_is_to_be_filled_in(self, text: str) -> None:
+    def test_remedy_with_a_placeholder_is_not_offered(self, text: str) -> None:
         """A remedy with a placeholder, or with an explanation, is not a replacement."""
         [problem] = analyse("a.rules", text).errors
         assert list(fixes(text, problem)) == []
@@ -179,7 +179,7 @@ class TestNavigation:
 
 
 class TestRenaming:
-    def test_changes_a_name_wherever_it_stands(self) -> None:
+    def test_changes_a_name_everywhere(self) -> None:
         """A mapped name is renamed in its map and in all rules, but not in quoted texts."""
         text = RULES + 'block rm because "deploy"\n'
         found = renamed(analyse("a.rules", text), 3, 22, "ship")

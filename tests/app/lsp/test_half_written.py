@@ -81,7 +81,7 @@ class TestHalfWritten:
             ask_everything(file, typed, typed.count("\n"), length - typed.rfind("\n") - 1)
 
     @pytest.mark.slow
-    def test_library_is_answered_while_it_is_typed(self) -> None:
+    def test_library_file_is_answered_at_every_word(self) -> None:
         """A library file that is typed word by word gets answers after each word."""
         text = (LIBRARY / "deploy.rules").read_text("utf-8")
         for length in [at for at, letter in enumerate(text) if letter in " \n"]:

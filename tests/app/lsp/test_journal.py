@@ -44,11 +44,11 @@ class TestHistory:
             ("", False),
         ],
     )
-    def test_proposes_no_name_that_would_write_more_than_itself(self, name: str, proposed: bool) -> None:
+    def test_proposes_only_plain_names(self, name: str, proposed: bool) -> None:
         """Agents choose the names of their calls. A name that is not a plain word is not proposed."""
         assert is_proposable(name) is proposed
 
-    def test_says_how_rules_were_answered(self, history: History) -> None:
+    def test_counts_answers_of_rules(self, history: History) -> None:
         """A rule is identified by its words and its file's name, wherever it is in the file."""
         moved = f"# moved\n{RULES.replace('deploy', 'deploy  # comment', 1)}block rm\n"
         found = {rule.line: rule.text for rule in answered_rules("/other/deploy.rules", moved, history)}
@@ -58,7 +58,7 @@ class TestHistory:
         assert ", denied " in found[4]
         assert ", expired " in found[4]
 
-    def test_of_other_rules_is_silent(self, history: History) -> None:
+    def test_other_rules_have_no_counts(self, history: History) -> None:
         """The same words in another file, and other words in this file, have no counts."""
         assert list(answered_rules("other.rules", RULES, history)) == []
         changed = "require human-approval before deploy by 2\n"
@@ -66,7 +66,7 @@ class TestHistory:
 
 
 class TestReading:
-    async def test_is_finished_once_for_many_documents(self, journal: Path) -> None:
+    async def test_journal_is_read_once_for_many_documents(self, journal: Path) -> None:
         """The journal is read once while it is fresh, and the editor is notified once."""
         finished: list[None] = []
         latest = LatestHistory(journal, lambda: finished.append(None))
@@ -76,14 +76,14 @@ class TestReading:
         assert first.answers
         assert finished == [None]
 
-    async def test_of_no_journal_is_empty(self, tmp_path: Path) -> None:
+    async def test_missing_journal_gives_an_empty_history(self, tmp_path: Path) -> None:
         """Without a journal, or with a file that is not a journal, the history is empty."""
         (tmp_path / "broken.db").write_bytes(b"no journal")
         for name in ("missing.db", "broken.db"):
             assert await LatestHistory(tmp_path / name, pytest.fail).latest() == History()
         assert not (tmp_path / "missing.db").exists()
 
-    def test_ends_when_nobody_waits(self, journal: Path) -> None:
+    def test_stops_when_the_editor_ends(self, journal: Path) -> None:
         """Reading stops at once when the editor has ended."""
         stop = threading.Event()
         stop.set()

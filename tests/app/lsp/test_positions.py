@@ -21,14 +21,14 @@ class TestPositions:
         assert positions.position(2, 4) == (1, character)
         assert positions.place(1, character) == (2, 4)
 
-    def test_know_the_line_breaks_of_editors(self) -> None:
+    def test_use_the_line_breaks_of_editors(self) -> None:
         """A carriage return ends an editor's line, but not a rule's line. U+2028 ends neither."""
         positions = TextPositions("a\rb\u2028c\r\nd")
         assert positions.position(1, 3) == (1, 0)
         assert positions.position(2, 1) == (2, 0)
         assert positions.place(1, 2) == (1, 5)
 
-    def test_outside_the_text_are_moved_into_it(self) -> None:
+    def test_positions_outside_the_text_are_moved_into_it(self) -> None:
         """A position after a line or the text is moved to its end, one inside a letter to its start."""
         positions = TextPositions("a😀\nb")
         assert positions.place(0, 2) == (1, 2)
@@ -38,7 +38,7 @@ class TestPositions:
         assert positions.position(9, 9) == (1, 1)
 
     @given(LETTERS, st.sampled_from(["utf-8", "utf-16", "utf-32"]))
-    def test_lead_there_and_back(self, text: str, encoding: str) -> None:
+    def test_conversion_is_reversible(self, text: str, encoding: str) -> None:
         """Every place of a text has its own position, which leads back to it."""
         positions = TextPositions(text, encoding)
         for number, line in enumerate(text.split("\n"), 1):

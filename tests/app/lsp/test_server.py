@@ -178,7 +178,7 @@ class TestRulesFile:
             assert await my.problems() == []
 
     @pytest.mark.slow
-    async def test_completes_and_follows_files_of_values(self, tmp_path: Path) -> None:
+    async def test_completion_uses_changed_value_files(self, tmp_path: Path) -> None:
         """Words are proposed in an unfinished line. A file of values is read again after it changes."""
         text = 'let payees = lines "payees.txt"\nblock pay when not input.to in payees\nrequire pa'
         async with editor(tmp_path, "a.rules") as my:
@@ -202,7 +202,7 @@ class TestRulesFile:
             assert [each[0] for each in await my.problems()] == [missing[0]]
 
     @pytest.mark.slow
-    async def test_counts_as_the_editor_does(self, tmp_path: Path) -> None:
+    async def test_uses_the_editors_position_encoding(self, tmp_path: Path) -> None:
         """If the editor counts bytes, the server counts bytes, too."""
         async with editor(tmp_path, "a.rules", "utf-8") as my:
             my.open('block rm when input.a = "é😀" an input.b = 1\n')
@@ -232,7 +232,7 @@ class TestJournal:
 
 
 class TestCommand:
-    def test_without_the_library_says_how_to_install_it(
+    def test_missing_library_names_the_extra(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The message names the extra, and no server starts."""

@@ -27,25 +27,25 @@ class TestPackage:
             assert isinstance(json.loads((EXTENSION / path).read_text("utf-8")), dict)
         assert (EXTENSION / PACKAGE["main"]).is_file()
 
-    def test_lets_no_workspace_choose_the_program(self) -> None:
+    def test_workspace_cannot_choose_the_program(self) -> None:
         """A folder's settings cannot choose the program or the files that it reads."""
         settings = PACKAGE["contributes"]["configuration"]["properties"]
         assert {setting["scope"] for setting in settings.values()} == {"machine"}
         assert PACKAGE["capabilities"]["untrustedWorkspaces"]["supported"] == "limited"
 
     @pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed")
-    def test_has_a_program_that_can_be_read(self) -> None:
+    def test_program_has_valid_syntax(self) -> None:
         """The program has valid syntax."""
         subprocess.run(["node", "--check", str(EXTENSION / PACKAGE["main"])], check=True)
 
 
 class TestColours:
-    def test_know_every_word_of_the_language(self) -> None:
+    def test_keywords_are_those_of_the_grammars(self) -> None:
         """The keywords are those of the grammars; `python -m tests.support.textmate` writes them."""
         text = FILE.read_text("utf-8")
         assert json.loads(text) == json.loads(current(text))
 
-    def test_find_words_where_rules_have_them(self) -> None:
+    def test_keywords_are_found_only_as_statements(self) -> None:
         """Each line of the library begins with a statement. Parts of hyphenated names are no keywords."""
         statement, word = (re.compile(patterns()[name]) for name in ("statement", "word"))
         for path in sorted(LIBRARY.glob("*.rules")):

@@ -38,7 +38,9 @@ async def session(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 class TestConsole:
     @pytest.mark.slow
     @pytest.mark.parametrize("where", ["history", "replay"])
-    async def test_tells_the_command(self, tmp_path: Path, session: str, where: str) -> None:
+    async def test_key_shows_and_copies_the_command(
+        self, tmp_path: Path, session: str, where: str
+    ) -> None:
         """`c` shows the command without a question and starts no agent; a second `c` copies it."""
         async with real_console() as on:
             await on.pilot.press("h")
@@ -58,7 +60,7 @@ class TestConsole:
         assert (args.cwd, args.db) == (Path(WORKDIR), tmp_path / "run.db")
         assert (args.rules, args.agent, args.labels) == (["FILES"], ["COMMAND"], ["ci"])
 
-    async def test_on_a_server(self, session: str) -> None:
+    async def test_server_console_names_the_machine(self, session: str) -> None:
         """A console of a server names the machine for the command, and no file of its own machine."""
         async with real_console() as on:
             there = SimpleNamespace(server="hub.example", recorded=on.app.hub.recorded)
@@ -68,14 +70,14 @@ class TestConsole:
 
 
 class TestGoingOn:
-    async def test_without_a_console(self, session: str) -> None:
+    async def test_resume_raises_an_error_with_the_command(self, session: str) -> None:
         """`interlock resume` and a server's resume raise an error with the same command."""
         hub = Hub.open(Path("run.db"))
         with pytest.raises(AgentSpecError, match=f"interlock acp --resume {session} --cwd .* -- COMMAND"):
             await resume_or_branch(hub, session, "mia")
         await hub.close()
 
-    async def test_what_cannot_be_seen_is_left_out(self, session: str) -> None:
+    async def test_invisible_values_are_left_out(self, session: str) -> None:
         """The command leaves out a session id, workdir or label with invisible characters."""
         hub = Hub.open(Path("run.db"))
         [opened, *_] = await hub.recorded(session)
@@ -93,6 +95,6 @@ class TestGoingOn:
                 f"interlock acp --resume {named} --rules FILES -- COMMAND"
             )
 
-    def test_known_as_the_record_has_it(self) -> None:
+    def test_constant_equals_the_engines(self) -> None:
         """The copy of the engine's constant is equal; its module needs an optional library."""
         assert SOURCE == acp_agent.SOURCE

@@ -50,7 +50,7 @@ def interlock(here: Path, *line: str) -> subprocess.CompletedProcess[str]:
     return command(here, *line, "--db", "run.db", env=env)
 
 
-def claims(here: Path, catcher: OpenAIServer) -> dict[str, object]:
+def forged_source(here: Path, catcher: OpenAIServer) -> dict[str, object]:
     """Return a forged description of how the agent is made."""
     return {
         "model": "openai/m",
@@ -63,7 +63,7 @@ def claims(here: Path, catcher: OpenAIServer) -> dict[str, object]:
     }
 
 
-def taken_in(here: Path, source: dict[str, object] | None, **fields: object) -> None:
+def import_forged(here: Path, source: dict[str, object] | None, **fields: object) -> None:
     """Import a forged export with an intact chain and the given `source`."""
     bodies: list[EventBody] = [
         opening(block("bash"), active=[], mode="shadow", source=source, **fields),
@@ -79,7 +79,7 @@ def taken_in(here: Path, source: dict[str, object] | None, **fields: object) -> 
     assert "all intact" in interlock(here, "history", "verify").stdout
 
 
-def untouched(here: Path, catcher: OpenAIServer) -> bool:
+def is_untouched(here: Path, catcher: OpenAIServer) -> bool:
     """Tell whether the record's module was not imported and the record's address got no request."""
     return not (here / "imported").exists() and catcher.requests == []
 
@@ -87,14 +87,14 @@ def untouched(here: Path, catcher: OpenAIServer) -> bool:
 class TestResume:
     @pytest.mark.variants
     @pytest.mark.parametrize("at", [(), ("--at", "4")])
-    def test_takes_nothing_from_the_record(self, here: Path, at: tuple[str, ...]) -> None:
+    def test_record_settings_are_not_used(self, here: Path, at: tuple[str, ...]) -> None:
         """The error shows the record's settings and the remedy; no module is imported, no key sent."""
         with OpenAIServer([says("caught")]) as catcher:
-            said = claims(here, catcher)
-            taken_in(here, said)
+            said = forged_source(here, catcher)
+            import_forged(here, said)
             done = interlock(here, "resume", SESSION, "go on", "--headless", *at)
             assert done.returncode == 2
-            assert untouched(here, catcher)
+            assert is_untouched(here, catcher)
         assert "was imported: only its conversation and its nets continue" in done.stderr
         for key in ("model", "api_base", "tools", "rules", "runtime", "mode"):
             assert f"  {key}: " in done.stderr
@@ -104,20 +104,20 @@ class TestResume:
         assert "--agent FILE --rules FILES" in done.stderr
 
     @pytest.mark.slow
-    def test_no_agent_of_a_module(self, here: Path) -> None:
+    def test_recorded_agent_module_is_not_imported(self, here: Path) -> None:
         """A module that the record names for the agent is not imported either."""
         with OpenAIServer([]) as catcher:
-            taken_in(here, {"agent": "evil:agent", "import_from": [str(here)]})
+            import_forged(here, {"agent": "evil:agent", "import_from": [str(here)]})
             done = interlock(here, "resume", SESSION, "go on", "--headless")
-            assert (done.returncode, untouched(here, catcher)) == (2, True)
+            assert (done.returncode, is_untouched(here, catcher)) == (2, True)
         assert "  agent: evil:agent\n" in done.stderr
 
     @pytest.mark.slow
-    def test_goes_on_with_what_is_named(self, here: Path) -> None:
+    def test_continues_with_the_command_lines_settings(self, here: Path) -> None:
         """The conversation continues with the command line's model and rules, in enforce mode."""
         calls = [begins_call(0, "c9", "bash", '{"command": "touch ran"}'), *ends("tool_calls")]
         with OpenAIServer([]) as catcher, OpenAIServer([calls, says("I may not.")]) as server:
-            taken_in(here, claims(here, catcher))
+            import_forged(here, forged_source(here, catcher))
             (here / "mine.toml").write_text(
                 f'model = "openai/mine"\napi_base = "{server.base_url}"\nrules = ["mine.rules"]\n'
             )
@@ -133,7 +133,7 @@ class TestResume:
                 "deny",
             )
             assert done.returncode == 0, done.stderr
-            assert untouched(here, catcher)
+            assert is_untouched(here, catcher)
         assert f"  api_base: {catcher.base_url}" in done.stderr
         told = server.requests[0].conversation
         assert told == ["What is on the list?", "Milk.", "Buy it"]
@@ -148,10 +148,10 @@ class TestResume:
         assert resumed.source["model"] == "openai/mine"
 
     @pytest.mark.slow
-    def test_options_alone(self, here: Path) -> None:
+    def test_record_does_not_fill_missing_options(self, here: Path) -> None:
         """Options set model, address and rules; the record does not supply the remaining settings."""
         with OpenAIServer([]) as catcher, OpenAIServer([says("Fine.")]) as server:
-            taken_in(here, claims(here, catcher))
+            import_forged(here, forged_source(here, catcher))
             line = (
                 "resume",
                 SESSION,
@@ -164,23 +164,23 @@ class TestResume:
             )
             done = interlock(here, *line, "--api-base", server.base_url, "--at", "4")
             assert done.returncode == 0, done.stderr
-            assert untouched(here, catcher)
+            assert is_untouched(here, catcher)
         [tool] = server.requests[0].body["tools"]
         assert tool["function"]["name"] == "bash"
         branch = next(s for s in open_reader(here / "run.db").sessions() if s.id != SESSION)
         assert (branch.mode, branch.imported) == ("enforce", False)
 
     @pytest.mark.slow
-    def test_again_once_it_went_on(self, here: Path) -> None:
+    def test_record_settings_stay_unused_after_a_resume(self, here: Path) -> None:
         """The settings of an imported record remain unused after the session has been continued once."""
         with OpenAIServer([says("caught")]) as catcher, OpenAIServer([says("Fine.")]) as server:
-            taken_in(here, claims(here, catcher))
+            import_forged(here, forged_source(here, catcher))
             named = ("--model", "openai/mine", "--rules", "mine.rules", "--api-base", server.base_url)
             assert interlock(here, "resume", SESSION, "Go", "--headless", *named).returncode == 0
             assert interlock(here, "resume", SESSION, "Go", "--headless").returncode == 2
-            assert untouched(here, catcher)
+            assert is_untouched(here, catcher)
 
-    def test_only_of_imported_ones(self, here: Path) -> None:
+    def test_option_is_refused_for_own_sessions(self, here: Path) -> None:
         """For a session that this journal recorded, an option without effect is refused."""
         recorded_at(here / "run.db", NOW, "own-1", opening(block("bash"), source={"model": "openai/m"}))
         done = interlock(here, "resume", "own-1", "Go", "--headless", "--model", "openai/x")
@@ -191,10 +191,10 @@ class TestResume:
 class TestOtherWays:
     @pytest.mark.variants
     @pytest.mark.parametrize("line", [("flow", "resume"), ("resume",)])
-    def test_a_run_of_a_flow(self, here: Path, line: tuple[str, ...]) -> None:
+    def test_imported_flow_cannot_be_resumed(self, here: Path, line: tuple[str, ...]) -> None:
         """An imported flow cannot be resumed, and its class is not imported."""
         source = {"flow": "evil:Evil", "workdir": "/", "import_from": [str(here)]}
-        taken_in(here, source, kind="flow")
+        import_forged(here, source, kind="flow")
         done = interlock(here, *line, SESSION, "--headless")
         assert done.returncode == 2
         assert "  flow: evil:Evil\n" in done.stderr
@@ -202,9 +202,9 @@ class TestOtherWays:
         assert not (here / "imported").exists()
 
     @pytest.mark.slow
-    def test_an_agent_that_speaks_acp(self, here: Path) -> None:
+    def test_imported_acp_session_cannot_be_resumed(self, here: Path) -> None:
         """An imported session of an ACP agent cannot be resumed, and the error does not suggest it."""
-        taken_in(here, {"acp": "another-session"}, kind="outside")
+        import_forged(here, {"acp": "another-session"}, kind="outside")
         done = interlock(here, "resume", SESSION, "--headless")
         assert (done.returncode, "--resume" in done.stderr) == (2, False)
         line = ("acp", "--resume", SESSION, "--headless", "--task", "x", "--rules", "mine.rules")
@@ -216,10 +216,10 @@ class TestOtherWays:
         assert not (here / "started").exists()
 
     @pytest.mark.slow
-    async def test_a_server(self, here: Path) -> None:
+    async def test_server_refuses_to_resume(self, here: Path) -> None:
         """A server refuses to resume the session; its error shows the record's settings."""
         with OpenAIServer([]) as catcher:
-            taken_in(here, claims(here, catcher))
+            import_forged(here, forged_source(here, catcher))
             hub = Hub.open(here / "run.db")
             with pytest.raises(AgentSpecError, match=f"api_base: {catcher.base_url}"):
                 await HubStarter(hub).resume(
@@ -227,14 +227,14 @@ class TestOtherWays:
                 )
             assert await hub.sessions() == []
             await hub.close()
-            assert untouched(here, catcher)
+            assert is_untouched(here, catcher)
 
     @pytest.mark.slow
     @pytest.mark.parametrize("where", ["history", "replay"])
-    async def test_the_console(self, here: Path, where: str) -> None:
+    async def test_console_shows_the_record_settings_and_a_command(self, here: Path, where: str) -> None:
         """The dialog shows the record's settings and a command to complete; no session starts."""
         with OpenAIServer([]) as catcher:
-            taken_in(here, claims(here, catcher))
+            import_forged(here, forged_source(here, catcher))
             async with real_console() as on:
                 await on.pilot.press("h")
                 await on.until(SESSION)
@@ -249,4 +249,4 @@ class TestOtherWays:
                 assert f"interlock resume {SESSION} " in on.app.clipboard
                 assert "--agent FILE --rules FILES" in on.app.clipboard
                 assert await on.app.hub.sessions() == []
-            assert untouched(here, catcher)
+            assert is_untouched(here, catcher)

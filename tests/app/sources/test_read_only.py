@@ -79,7 +79,7 @@ class Looking:
 
 
 @asynccontextmanager
-async def looking(size: tuple[int, int] = (120, 40)) -> AsyncIterator[Looking]:
+async def read_only_console(size: tuple[int, int] = (120, 40)) -> AsyncIterator[Looking]:
     hub = FakeHub(*everyone(), now=NOW)
     app = InterlockConsole(read_only(hub), operator="maria", clock=lambda: NOW)
     async with app.run_test(size=size, notifications=True) as pilot:
@@ -89,7 +89,7 @@ async def looking(size: tuple[int, int] = (120, 40)) -> AsyncIterator[Looking]:
 
 class TestHub:
     @pytest.mark.parametrize("name", sorted(CHANGES))
-    async def test_refuses_what_changes(self, name: str) -> None:
+    async def test_changing_methods_raise(self, name: str) -> None:
         """Every changing method of a hub raises, whatever its arguments."""
         hub = FakeHub(now=NOW)
         with pytest.raises(ReadOnlyError, match="read-only"):
@@ -97,12 +97,12 @@ class TestHub:
         assert hub.asked == []
 
     @pytest.mark.parametrize("name", ["set_fire_to", "journal", "publish"])
-    def test_refuses_what_it_does_not_know(self, name: str) -> None:
+    def test_unknown_methods_are_refused(self, name: str) -> None:
         """Unknown methods are refused, so that future ones are, too."""
         with pytest.raises(ReadOnlyError):
             getattr(read_only(FakeHub(now=NOW)), name)()
 
-    async def test_answers_questions(self) -> None:
+    async def test_queries_are_answered(self) -> None:
         """Queries are passed to the hub."""
         hub = FakeHub(*everyone(), now=NOW)
         guarded = read_only(hub)
@@ -110,7 +110,7 @@ class TestHub:
         assert await guarded.approvals() == await hub.approvals()
         assert guarded.location == hub.location
 
-    def test_gives_nothing_else_away(self) -> None:
+    def test_private_attributes_are_not_accessible(self) -> None:
         """Private attributes of the hub are not accessible."""
         with pytest.raises(AttributeError):
             _ = read_only(FakeHub(now=NOW))._live
@@ -125,14 +125,14 @@ class TestHub:
 
 
 class TestKeys:
-    def test_exist(self) -> None:
+    def test_disabled_actions_exist(self) -> None:
         """The disabled actions are actions of the console."""
         known = {b.id for owner in classes_with_keys() for b in bindings_of(owner)}
         assert known >= NEEDS.keys()
 
-    async def test_greyed(self) -> None:
+    async def test_changing_actions_are_disabled(self) -> None:
         """On the live screen changing actions are shown, but disabled."""
-        async with looking() as on:
+        async with read_only_console() as on:
             active = {b.binding.id: b.enabled for b in on.app.screen.active_bindings.values()}
             changing = {name for name in active if name in NEEDS}
             assert changing >= {"live.approve", "live.interrupt", "live.mode", "live.start", "live.stop"}
@@ -143,9 +143,9 @@ class TestKeys:
             assert keys.index("r replay") < keys.index("a approve")
 
     @pytest.mark.slow
-    async def test_say_why(self) -> None:
+    async def test_disabled_key_and_help_give_the_reason(self) -> None:
         """A disabled key and the help say that the console is read-only."""
-        async with looking() as on:
+        async with read_only_console() as on:
             await on.press("m")
             await on.until(lambda: "console is read-only: it changes" in on.painted())
             await on.press("question_mark")
@@ -156,7 +156,7 @@ class TestKeys:
     @pytest.mark.slow
     async def test_requests_are_shown(self) -> None:
         """A request opens in full; its deciding keys are disabled."""
-        async with looking() as on:
+        async with read_only_console() as on:
             await on.press("alt+5", "enter")
             await on.until(lambda: isinstance(on.app.screen, ApprovalScreen))
             deciding = [b for b in on.app.screen.active_bindings.values() if decides(b.binding.id or "")]
@@ -167,9 +167,9 @@ class TestKeys:
             assert [asked for asked in on.hub.asked if asked[0] == "decide"] == []
 
     @pytest.mark.slow
-    async def test_decisions(self) -> None:
+    async def test_decisions_screen_cannot_switch_to_enforce_mode(self) -> None:
         """The decisions screen cannot switch a session to enforce mode."""
-        async with looking() as on:
+        async with read_only_console() as on:
             on.app.push_screen(DecisionsScreen(on.app.hub, hub=on.app.hub))
             await on.until(lambda: "decision" in on.painted() and bool(on.app.screen.query("#table")))
             assert isinstance(on.app.screen, DecisionsScreen)
@@ -183,25 +183,25 @@ class TestKeys:
             assert "enforce this session" not in on.painted()
 
     @pytest.mark.slow
-    async def test_quit_asks_nothing(self) -> None:
+    async def test_quitting_needs_no_confirmation(self) -> None:
         """Quitting needs no confirmation, because nothing ends with the console."""
-        async with looking() as on:
+        async with read_only_console() as on:
             await on.press("q")
             await on.until(lambda: not on.app.is_running or on.app._exit)
 
 
 @pytest.mark.variants
 @pytest.mark.parametrize("size", [(120, 40), (80, 24)], ids=["120x40", "80x24"])
-async def test_header_says_so(size: tuple[int, int]) -> None:
+async def test_title_contains_read_only(size: tuple[int, int]) -> None:
     """The title says read-only and, in a wide terminal, the operator's name."""
-    async with looking(size) as on:
+    async with read_only_console(size) as on:
         title = on.painted().splitlines()[0]
         assert "read-only" in title
         assert size[0] < 100 or "as maria" in title
 
 
 @pytest.mark.parametrize("command", [["demo"], ["run", "--model", "x", "Ship it"], ["resume", "abc"]])
-def test_starts_no_agent(
+def test_commands_that_host_agents_refuse_it(
     command: list[str],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

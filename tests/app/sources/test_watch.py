@@ -32,7 +32,7 @@ from ...support.newer import SessionPaused
 SESSION = "release-bot-1f3a"
 
 
-def question(**more: object) -> ApprovalRequested:
+def approval_requested(**more: object) -> ApprovalRequested:
     return asked("c1", "deploy", approved=True)[0].model_copy(update=more)
 
 
@@ -50,21 +50,21 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 
 class TestFollowing:
-    async def test_sees_what_is_there(self, journal: Journal) -> None:
+    async def test_reads_open_sessions(self, journal: Journal) -> None:
         """Open sessions are read from the record while another process writes it."""
-        journal.write(SESSION, question())
+        journal.write(SESSION, approval_requested())
         watched = WatchedJournal(journal.path)
         await watched.look()
         [state] = await watched.sessions()
         assert (state.id, state.status) == (SESSION, "waiting")
         assert [a.id for a in await watched.approvals()] == ["ap-c1"]
 
-    async def test_tells_what_comes(self, journal: Journal) -> None:
+    async def test_delivers_later_events_in_order(self, journal: Journal) -> None:
         """Later events reach a subscriber in order."""
         watched = WatchedJournal(journal.path)
         await watched.look()
         subscription = watched.subscribe()
-        journal.write(SESSION, question())
+        journal.write(SESSION, approval_requested())
         journal.write("other-2", opening(agent="other"))
         journal.write(SESSION, *asked("c1", "deploy", approved=True)[1:])
         await watched.look()
@@ -75,11 +75,11 @@ class TestFollowing:
         assert await watched.approvals() == []
         assert [s.id for s in await watched.sessions()] == [SESSION, "other-2"]
 
-    async def test_shows_what_it_knows_of_a_newer_version(self, journal: Journal) -> None:
+    async def test_shows_the_type_of_newer_events(self, journal: Journal) -> None:
         """An event of a newer version is shown by its type, and later events are shown as usual."""
         watched = WatchedJournal(journal.path)
         await watched.look()
-        journal.write(SESSION, SessionPaused(), question())
+        journal.write(SESSION, SessionPaused(), approval_requested())
         journal.write("other-2", opening(agent="other"))
         await watched.look()
         state, other = await watched.sessions()
@@ -89,7 +89,7 @@ class TestFollowing:
         bodies = [event.body for event in await watched.recorded(SESSION)]
         assert bodies[1] == NewerEvent(name="session.paused")
 
-    async def test_follows_by_itself(self, journal: Journal) -> None:
+    async def test_reads_new_events_periodically(self, journal: Journal) -> None:
         """`follow` reads new events periodically."""
         watched = WatchedJournal(journal.path)
         await watched.look()
@@ -101,7 +101,7 @@ class TestFollowing:
         assert (await watched.session(SESSION)).status == "done"
         await watched.close()
 
-    async def test_has_the_freeze(self, journal: Journal, tmp_path: Path) -> None:
+    async def test_reads_the_freeze(self, journal: Journal, tmp_path: Path) -> None:
         """The writer's freeze is read, also if the journal is opened through a link."""
         link = tmp_path / "elsewhere.db"
         link.symlink_to(journal.path)
@@ -116,7 +116,7 @@ class TestFollowing:
         watched = WatchedJournal(journal.path, Redaction())
         await watched.look()
         subscription = watched.subscribe()
-        journal.write(SESSION, question(input={"password": "hunter2hunter2"}))
+        journal.write(SESSION, approval_requested(input={"password": "hunter2hunter2"}))
         await watched.look()
         await watched.close()
         [request] = await watched.approvals()
@@ -125,7 +125,7 @@ class TestFollowing:
 
     async def test_finds_precedents(self, journal: Journal) -> None:
         """Earlier decisions on the same input are counted; a request that is not open raises."""
-        journal.write(SESSION, *asked("c0", "deploy", approved=True), question())
+        journal.write(SESSION, *asked("c0", "deploy", approved=True), approval_requested())
         watched = WatchedJournal(journal.path)
         await watched.look()
         assert (await watched.precedents("ap-c1")).approved == 1
@@ -134,7 +134,7 @@ class TestFollowing:
 
     async def test_explains(self, journal: Journal) -> None:
         """A waiting call is explained by the recorded nets; unknown calls and sessions raise."""
-        journal.write(SESSION, question())
+        journal.write(SESSION, approval_requested())
         watched = WatchedJournal(journal.path)
         await watched.look()
         view = await watched.explain(SESSION, "c1")
@@ -144,7 +144,7 @@ class TestFollowing:
         with pytest.raises(UnknownSessionError):
             await watched.explain("nobody", "c1")
 
-    async def test_a_journal_that_went_away(self, journal: Journal, tmp_path: Path) -> None:
+    async def test_deleted_journal_is_an_error(self, journal: Journal, tmp_path: Path) -> None:
         """A deleted journal is an error, and does not look like an idle one."""
         watched = WatchedJournal(journal.path)
         await watched.look()
@@ -162,9 +162,9 @@ class TestFollowing:
         await watched.close()
 
 
-async def test_the_console_shows_it(journal: Journal) -> None:
+async def test_console_shows_a_request_of_another_process(journal: Journal) -> None:
     """The console shows a request of another process and its decision."""
-    journal.write(SESSION, question())
+    journal.write(SESSION, approval_requested())
     watched = WatchedJournal(journal.path)
     await watched.look()
     app = InterlockConsole(read_only(watched), operator="maria")

@@ -97,12 +97,12 @@ def lines_of(name: str) -> list[tuple[str, ...]]:
 class TestCommands:
     @pytest.mark.slow
     @pytest.mark.parametrize("name", EACH_GROUP)
-    def test_what_is_read_is_told_harmlessly(self, folder: Path, name: str) -> None:
+    def test_output_of_every_command_is_harmless(self, folder: Path, name: str) -> None:
         """Spoofing: check, explain, draw, test, backtest, suggest, history, replay, resume and run."""
         for line in lines_of(name):
             assert strange(run(folder, *line)) == set(), line[:3]
 
-    def test_floods_of_marks_are_told_too(self, folder: Path) -> None:
+    def test_number_of_combining_marks_is_limited(self, folder: Path) -> None:
         """Spoofing: no letter has more marks than languages use."""
         printed = run(
             folder, "replay", session_of(WRITTEN.index("crowded"), "")[:2], "--plain", "--db", "j.db"
@@ -110,7 +110,7 @@ class TestCommands:
         assert not crowded(printed)
 
     @pytest.mark.slow
-    def test_the_json_is_the_same(self, folder: Path) -> None:
+    def test_json_contains_the_original_text(self, folder: Path) -> None:
         """Spoofing: JSON output contains the original text for programs."""
         name = "unseen"
         done = command(
@@ -124,7 +124,7 @@ class TestCommands:
 @pytest.mark.slow
 class TestSettings:
     @pytest.mark.parametrize("name", EACH_GROUP)
-    def test_a_settings_file_of_somebody_else(self, tmp_path: Path, name: str) -> None:
+    def test_errors_in_a_foreign_settings_file(self, tmp_path: Path, name: str) -> None:
         """Spoofing: errors in a directory's interlock.toml or agent file are reported harmlessly."""
         text = json.dumps(group(name), ensure_ascii=False).replace("\x7f", "\\u007f")
         tables = (
@@ -153,7 +153,7 @@ class TestSettings:
 
 class TestHeadless:
     @pytest.mark.parametrize("name", RECORDED)
-    async def test_a_line_for_each_event(self, name: str) -> None:
+    async def test_each_event_is_one_harmless_line(self, name: str) -> None:
         """Spoofing: a headless run prints one harmless line for each event."""
         text = RECORDED[name]
 

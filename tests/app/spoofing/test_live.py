@@ -19,7 +19,7 @@ from .hostile import RECORDED, explanation, session
 
 
 @asynccontextmanager
-async def attacked(texts: list[str], size: tuple[int, int] = (100, 30)) -> AsyncIterator[Stage]:
+async def attacked_console(texts: list[str], size: tuple[int, int] = (100, 30)) -> AsyncIterator[Stage]:
     """A console with a session and a request for each text."""
     made = [session(number, text) for number, text in enumerate(texts)]
     async with stage(*(state for state, _ in made), size=size, deny_reasons=texts[:5]) as on:
@@ -35,7 +35,7 @@ async def check(on: Stage) -> None:
 class TestPanes:
     async def test_each_attack_in_each_pane(self) -> None:
         """Spoofing: sessions, transcript, nets, pending and waiting, for one session after the other."""
-        async with attacked(list(RECORDED.values())) as on:
+        async with attacked_console(list(RECORDED.values())) as on:
             await on.press("alt+1")
             for _ in RECORDED:
                 await check(on)
@@ -51,7 +51,7 @@ class TestDialogs:
     async def test_each_attack_in_a_request(self) -> None:
         """Spoofing: a request with each attack, from top to end."""
         texts = list(RECORDED.values())
-        async with attacked(texts) as on:
+        async with attacked_console(texts) as on:
             for number, text in enumerate(texts):
                 assert await on.app.open_request(f"{text}ap{number}")
                 await check(on)
@@ -62,10 +62,10 @@ class TestDialogs:
             assert on.hub.answers == []
 
     @pytest.mark.parametrize("name", EACH_GROUP)
-    async def test_what_opens_over_a_request(self, name: str) -> None:
+    async def test_each_attack_in_panels_over_a_request(self, name: str) -> None:
         """Spoofing: edit, grant, deny with its presets, explain, help, and panels of the live screen."""
         text = group(name)
-        async with attacked([text]) as on:
+        async with attacked_console([text]) as on:
             on.hub.explanation = explanation(text)
             for keys in (
                 ("e",),
@@ -98,10 +98,10 @@ class TestDialogs:
                 await on.settle()
             assert on.hub.answers == []
 
-    async def test_a_batch(self) -> None:
+    async def test_each_attack_in_a_batch(self) -> None:
         """Spoofing: common and differing fields of a batch."""
         text = group("forged")
-        async with attacked([text, text, group("crowded")]) as on:
+        async with attacked_console([text, text, group("crowded")]) as on:
             await on.press("alt+5", "space", "j", "space")
             await check(on)
             await on.press("B")
@@ -118,7 +118,7 @@ class TestNotices:
     async def test_outcomes_and_failures(self, name: str) -> None:
         """Spoofing: a hub's refusal, a failed start, and a revoked grant."""
         text = group(name)
-        async with attacked([text]) as on:
+        async with attacked_console([text]) as on:
             on.hub.refuse = text
             await on.open_dialog()
             await on.press("a")
@@ -136,7 +136,7 @@ class TestNotices:
 @pytest.mark.slow
 class TestLongTexts:
     @pytest.mark.parametrize("name", LONG)
-    async def test_the_end_can_be_seen(self, name: str) -> None:
+    async def test_end_of_a_long_input_is_visible(self, name: str) -> None:
         """Spoofing: a very long input is folded, with its end visible, or shown as an excerpt."""
         state = release_bot()
         state.approvals["ap1"] = deploy_request(input={"command": LONG[name]})

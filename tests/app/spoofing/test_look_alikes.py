@@ -38,7 +38,7 @@ class TestScreens:
             assert f"│ {SPELT} x" in painted
             assert f'"ls; {SPELT} x; d\\u0435ploy"' in painted
 
-    def test_glances(self) -> None:
+    def test_commands_are_spelt_out_and_prose_is_not(self) -> None:
         """Look-alike letters in a command are spelt out, in a prose field they are not."""
         assert glance({"command": f"{COPY} x"}) == f"{SPELT} x"
         assert glance({"line": f"{COPY} x"}, shell_fields=("line",)) == f"{SPELT} x"

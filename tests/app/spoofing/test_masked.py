@@ -111,11 +111,11 @@ class Place:
 
     @property
     def shown(self) -> str:
-        return squeezed("\n".join(self.screen.rows()))
+        return without_layout("\n".join(self.screen.rows()))
 
     async def shows(self, text: str) -> str:
         for _ in range(400):
-            if squeezed(text) in self.shown:
+            if without_layout(text) in self.shown:
                 return self.shown
             await asyncio.to_thread(self.screen.read, 0.1)
         raise AssertionError(f"{text!r} was not shown:\n" + "\n".join(self.screen.rows()))
@@ -132,17 +132,17 @@ class Place:
                 found = await self.waiting()
                 if found is None or found.id != request:
                     return seen
-                if turn >= 12 and timeless(self.shown) != timeless(seen[-1]):
+                if turn >= 12 and without_digits(self.shown) != without_digits(seen[-1]):
                     break
         raise AssertionError("not approved:\n" + "\n".join(self.screen.rows()))
 
 
-def squeezed(text: str) -> str:
+def without_layout(text: str) -> str:
     """A text without the characters that wrapping, borders and bars add."""
     return "".join(letter for letter in text if letter.isascii() and not letter.isspace())
 
 
-def timeless(text: str) -> str:
+def without_digits(text: str) -> str:
     """A text without its digits, which change with time."""
     return "".join(letter for letter in text if not letter.isdigit())
 
@@ -171,10 +171,12 @@ async def place(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[
 
 
 class TestNothingHidden:
-    async def test_in_any_shape(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_text_that_runs_is_shown_before_the_approval(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """In every shape, the text that runs is on screen before the key that approves the call."""
         assert len(SHAPES) >= 24
-        wanted = squeezed(EVIL)
+        wanted = without_layout(EVIL)
         revealed: list[tuple[str, dict[str, JsonValue]]] = []
         async with place(tmp_path, monkeypatch) as on:
             session = await on.agent.open("bot", session="s")
@@ -183,7 +185,10 @@ class TestNothingHidden:
                 while (request := await on.waiting()) is None:
                     await asyncio.to_thread(on.screen.read, 0.05)
                 await on.shows("WHAT WILL RUN")
-                seen = [text.replace(squeezed("${IFS}"), "") for text in await on.approve(request.id, 20)]
+                seen = [
+                    text.replace(without_layout("${IFS}"), "")
+                    for text in await on.approve(request.id, 20)
+                ]
                 assert any(wanted in text for text in seen), (given, seen[-1])
                 if request.hidden:
                     # The key that reveals the text approves nothing.

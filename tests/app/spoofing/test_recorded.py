@@ -65,7 +65,7 @@ class TestLists:
 
 @pytest.mark.parametrize("name", EACH_GROUP)
 class TestPanels:
-    async def test_replay_and_what_opens_over_it(self, tmp_path: Path, name: str) -> None:
+    async def test_replay_and_its_panels(self, tmp_path: Path, name: str) -> None:
         """Spoofing: every event of a session, its decisions, nets as pictures, what if, backtest."""
         text = group(name)
         path = write(tmp_path / "j.db", [text])

@@ -23,7 +23,7 @@ TEXT = st.lists(st.text(max_size=6) | PIECES | st.sampled_from(list(ATTACKS.valu
 
 class TestVisible:
     @pytest.mark.parametrize("name", ATTACKS)
-    def test_leaves_nothing_that_is_obeyed_hidden_or_stacked(self, name: str) -> None:
+    def test_line_is_harmless_and_has_its_width(self, name: str) -> None:
         """Spoofing: the shown line is harmless and takes exactly its cells in a terminal."""
         text = shown(ATTACKS[name])
         assert strange(text) == set()
@@ -31,7 +31,7 @@ class TestVisible:
         assert cell_len(text) == cells(text)
 
     @given(TEXT)
-    def test_any_text(self, text: str) -> None:
+    def test_arbitrary_text_is_harmless(self, text: str) -> None:
         """Spoofing: any text is harmless, in one line and in several, escaped once or twice."""
         for line in (shown(text), *shown_lines(text)):
             assert strange(line) == set()
@@ -40,7 +40,7 @@ class TestVisible:
         assert visible(visible(text)) == visible(text)
 
     @given(TEXT)
-    def test_any_text_in_ascii(self, text: str) -> None:
+    def test_arbitrary_text_in_ascii_is_not_wider(self, text: str) -> None:
         """Spoofing: with ASCII only, the text is no wider and can be escaped twice."""
         plain = visible(text)
         use_ascii(True)
@@ -70,12 +70,12 @@ class TestVisible:
         """Spoofing: marks as languages use them stay as they are."""
         assert shown(text) == text
 
-    def test_a_flood_of_marks_is_counted_out(self) -> None:
+    def test_excess_marks_are_escaped(self) -> None:
         """Spoofing: the first marks on a letter stay, the others are escaped one by one."""
         assert shown("a" + "\u0301" * 6) == "a" + "\u0301" * MOST_MARKS + "\\u0301" * 2
 
     @pytest.mark.slow
-    def test_whatever_has_no_cell_is_a_mark(self) -> None:
+    def test_characters_without_a_cell_are_hidden_or_escaped(self) -> None:
         """Spoofing: the engine hides or escapes every character that has no cell of its own."""
         codes = (code for code in range(0x110000) if not 0xD800 <= code <= 0xDFFF)
         free = [chr(code) for code in codes if get_character_cell_size(chr(code)) == 0]
@@ -84,7 +84,7 @@ class TestVisible:
             character for character in free if visible(with_certain_width(character)) == character
         ] == []
 
-    def test_a_mark_on_nothing_is_told(self) -> None:
+    def test_mark_without_a_letter_is_escaped(self) -> None:
         """Spoofing: a mark without a letter before it is escaped."""
         assert shown("\u0338x \u0338y\u200b\u0338z│\u0338") == r"\u0338x \u0338y\u200b\u0338z│\u0338"
         assert shown_lines("a\n\u0338b") == ["a", "\\u0338b"]
@@ -92,7 +92,7 @@ class TestVisible:
 
 class TestFolding:
     @given(TEXT, st.integers(2, 60))
-    def test_no_line_is_wider_than_its_room(self, text: str, width: int) -> None:
+    def test_no_line_is_wider_than_its_width(self, text: str, width: int) -> None:
         """Spoofing: folded, clipped and padded lines keep their width, and none begins with a mark."""
         rows = wrap_all(shown_lines(text), width)
         for row in (*rows, clip(shown(text), width)):
@@ -101,7 +101,7 @@ class TestFolding:
         assert cells(pad(shown(text), width)) == width
 
     @given(TEXT, st.integers(2, 60))
-    def test_nothing_is_lost(self, text: str, width: int) -> None:
+    def test_every_character_is_kept(self, text: str, width: int) -> None:
         """Spoofing: folding loses no character."""
         for line in shown_lines(text):
             assert "".join(wrap(line, width)) == line

@@ -46,7 +46,7 @@ def ascii_only() -> Iterator[None]:
 
 
 class TestStandIns:
-    def test_each_takes_the_place_of_one_cell(self) -> None:
+    def test_each_is_one_ascii_character(self) -> None:
         """Each stand-in is one ASCII character for a symbol of one cell, so the layout stays the same."""
         for symbol, stand_in in STAND_INS.items():
             assert cell_len(symbol) == 1, symbol
@@ -55,40 +55,40 @@ class TestStandIns:
             assert stand_in.isprintable()
 
     @pytest.mark.parametrize("looks", [SESSION, CALL], ids=["sessions", "calls"])
-    def test_states_stay_apart(self, looks: dict[str, object]) -> None:
+    def test_states_stay_distinguishable(self, looks: dict[str, object]) -> None:
         """States with different symbols have different ones in ASCII, too."""
         symbols = {look.symbol for look in looks.values()}  # type: ignore[attr-defined]
         assert len({as_ascii(symbol) for symbol in symbols}) == len(symbols)
 
-    def test_levels_stay_apart(self) -> None:
+    def test_levels_stay_distinguishable(self) -> None:
         """A sparkline has eight levels and a mark for zero."""
         assert len(set(as_ascii("·▁▂▃▄▅▆▇█"))) == 9
 
-    def test_a_progress_bar_keeps_its_end(self) -> None:
+    def test_progress_bar_parts_stay_distinguishable(self) -> None:
         """The done and the remaining part of a progress bar look different."""
         assert as_ascii("━━──") == "==--"
 
-    def test_frames(self) -> None:
+    def test_borders_have_stand_ins(self) -> None:
         """Corners, edges and junctions of every border have stand-ins."""
         assert as_ascii("╭─╮ │ ╰─╯ ├ ┤ ┼ ┏━┓ ┃") == "+-+ | +-+ + + + +=+ |"
 
 
 @pytest.mark.usefixtures("ascii_only")
 class TestOthersText:
-    def test_it_is_painted_as_written(self) -> None:
+    def test_agent_text_is_painted_as_written(self) -> None:
         """An agent's characters that look like the console's symbols are not replaced."""
         assert as_ascii(visible(THEIRS)) == THEIRS
 
-    def test_once_or_twice(self) -> None:
+    def test_making_visible_twice_changes_nothing(self) -> None:
         """A text that is made visible twice is the same as after once."""
         assert as_ascii(visible(visible(THEIRS))) == THEIRS
 
-    def test_it_is_copied_as_written(self) -> None:
+    def test_agent_text_is_copied_as_written(self) -> None:
         """The clipboard gets the agent's own text."""
         assert remove_marks(visible(THEIRS)) == THEIRS
 
     @given(text=st.text().filter(lambda text: remove_marks(text) == text))
-    def test_any_text_is_only_escaped(self, text: str) -> None:
+    def test_arbitrary_text_is_only_escaped(self, text: str) -> None:
         """Any text is painted as on any other terminal.
 
         The private characters that are marks in this process are random, but Hypothesis may find one.
@@ -100,17 +100,17 @@ class TestOthersText:
         shown = "".join(as_ascii(visible(chr(code))) for code in range(0xF0000, 0xFFFF0, 7))
         assert shown.count("\\U000f") > 9_000
 
-    def test_ours_in_it(self) -> None:
+    def test_console_symbol_inside_it_is_replaced(self) -> None:
         """A symbol of the console inside such a text is replaced at once."""
         assert as_ascii(visible(f"{to_charset('■')} blocked: a → b")) == "X blocked: a → b"
 
-    def test_the_engine_s_arrows(self) -> None:
+    def test_arrows_of_the_engine_are_replaced(self) -> None:
         """Arrows in the engine's descriptions of a change are replaced."""
         assert as_ascii(as_drawn("status idle → running")) == "status idle > running"
 
 
 class TestOff:
-    def test_nothing_changes(self) -> None:
+    def test_text_is_unchanged(self) -> None:
         """On other terminals the text is what `engine.text` makes of it."""
         assert visible(THEIRS) == THEIRS
         assert to_charset("■") == "■"
@@ -143,7 +143,7 @@ class TestDetection:
 
 class TestScreens:
     @pytest.mark.slow
-    async def test_the_same_cells_are_taken(self, tmp_path: Path) -> None:
+    async def test_layout_is_the_same_in_ascii(self, tmp_path: Path) -> None:
         """A screen in ASCII is the same screen, character by character, with stand-ins.
 
         In the key bar the signs of approve and deny are wider, to tell them apart. The current screen is
@@ -158,7 +158,7 @@ class TestScreens:
             assert bar.isascii()
 
     @pytest.mark.slow
-    async def test_an_agent_s_input_is_shown_as_it_is(self) -> None:
+    async def test_agent_input_is_unchanged(self) -> None:
         """An agent's input is not changed, in the dialog and behind another panel."""
         state = release_bot()
         state.approvals["ap1"] = deploy_request(input={"command": f"echo {THEIRS}"})
@@ -174,7 +174,7 @@ class TestScreens:
                 use_ascii(False)
 
     @pytest.mark.slow
-    async def test_the_clipboard(self, tmp_path: Path) -> None:
+    async def test_copied_text_has_no_marks(self, tmp_path: Path) -> None:
         """The copied text contains no marks."""
         async with showing(BY_NAME["live"], tmp_path, (80, 24), ASCII) as on:
             on.app.copy_to_clipboard(visible(THEIRS))

@@ -91,14 +91,14 @@ class TestCommand:
             ({"EDITOR": "sh", "VISUAL": " "}, ["sh"]),
         ],
     )
-    def test_as_a_shell_reads_it(self, environ: dict[str, str], words: list[str]) -> None:
+    def test_words_are_split_as_by_a_shell(self, environ: dict[str, str], words: list[str]) -> None:
         """Editing: VISUAL precedes EDITOR, and its words are split as a shell does."""
         environ["PATH"] = os.environ["PATH"]
         assert has_editor(environ)
         assert command("/x/deploy.rules", environ) == [*words, "/x/deploy.rules"]
 
     @pytest.mark.parametrize("path", ["-c:!sh.rules", "+!sh.rules", "ftp://host/a.rules"])
-    def test_a_path_is_nothing_else(
+    def test_path_is_no_option_or_address(
         self, path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Editing: a file's name is never taken for an option, a command or an address."""
@@ -115,7 +115,7 @@ class TestCommand:
             ({"VISUAL": "no-such-editor -w"}, "'no-such-editor' was not found: set VISUAL"),
         ],
     )
-    def test_none(self, environ: dict[str, str], why: str) -> None:
+    def test_missing_or_invalid_editor_is_reported(self, environ: dict[str, str], why: str) -> None:
         """Editing: a missing or invalid editor is reported with the remedy."""
         with pytest.raises(EditorError) as caught:
             command("a.rules", {"PATH": os.environ["PATH"], **environ})
@@ -130,14 +130,14 @@ class TestEnding:
             ("kill -KILL $$", "'sh' was ended by SIGKILL"),
         ],
     )
-    async def test_not_well(self, script: str, why: str) -> None:
+    async def test_failing_editor_is_reported(self, script: str, why: str) -> None:
         """Editing: an editor that fails is reported with its exit code or signal."""
         before = signal.getsignal(signal.SIGINT)
         with pytest.raises(EditorError, match=why):
             await run_in_front(["sh", "-c", script], 0)
         assert signal.getsignal(signal.SIGINT) is before
 
-    async def test_one_that_stops_goes_on(self, tmp_path: Path) -> None:
+    async def test_stopped_editor_is_continued(self, tmp_path: Path) -> None:
         """Editing: an editor that stops itself is continued, and no signal is ignored in the editor."""
         told = tmp_path / "told"
         await run_in_front(["sh", "-c", f"kill -STOP $$; echo on > {told}"], 0)
@@ -169,7 +169,7 @@ class TestOffered:
             await on.until("There is no editor")
             assert isinstance(on.app.screen, RulesScreen)
 
-    async def test_only_what_is_the_operators(
+    async def test_only_for_the_operators_files(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Editing: with a terminal the operator's files can be edited, but library files cannot."""
@@ -181,7 +181,7 @@ class TestOffered:
             await on.until("ready-made")
             assert not self.offered(on)
 
-    def test_not_in_a_console_that_changes_nothing(self) -> None:
+    def test_not_in_a_read_only_console(self) -> None:
         """Editing: an editor changes files and starts shells, so a read-only console has none."""
         assert NEEDS["rules.edit"] != "look"
 
@@ -217,7 +217,7 @@ class TestInTheTerminal:
         finally:
             console.end_by_force()
 
-    def test_agents_go_on(self, console: Typing, tmp_path: Path) -> None:
+    def test_agents_continue_while_it_is_open(self, console: Typing, tmp_path: Path) -> None:
         """Editing: the agent's output and requests wait behind the editor, undecided.
 
         Keys typed into the editor decide nothing, and its signals neither end nor stop the console.

@@ -21,7 +21,7 @@ class TestBulkLoad:
     """The collector is off during a load, and on again afterwards."""
 
     @pytest.mark.slow
-    def test_off_and_on(self) -> None:
+    def test_collector_is_off_during_a_load(self) -> None:
         """The collector is off inside, on outside, and the loaded objects are frozen."""
         before = gc.get_freeze_count()
         with bulk_load():
@@ -30,13 +30,13 @@ class TestBulkLoad:
         assert gc.isenabled()
         assert gc.get_freeze_count() > before + len(loaded) / 2
 
-    def test_an_error(self) -> None:
+    def test_collector_is_on_after_an_error(self) -> None:
         """The collector is on again after an error."""
         with pytest.raises(KeyError), bulk_load():
             raise KeyError("gone")
         assert gc.isenabled()
 
-    def test_loads_in_threads(self) -> None:
+    def test_collector_is_off_until_the_last_load_ends(self) -> None:
         """The collector is off until the last of several loads has ended."""
         inside, go_on = threading.Event(), threading.Event()
 
@@ -55,7 +55,7 @@ class TestBulkLoad:
         thread.join(10)
         assert gc.isenabled()
 
-    def test_off_before(self) -> None:
+    def test_disabled_collector_stays_off(self) -> None:
         """A collector that was already off stays off."""
         gc.disable()
         try:

@@ -31,7 +31,7 @@ def type_at_once(on: Stage, *keys: str) -> None:
         on.app.post_message(events.Key("space" if key == " " else key, character))
 
 
-async def comes(on: Stage, holds: Callable[[], bool]) -> None:
+async def wait_for(on: Stage, holds: Callable[[], bool]) -> None:
     """Wait until a condition holds."""
     for _ in range(300):
         if holds():
@@ -45,7 +45,7 @@ def value_of(on: Stage, selector: str) -> str:
 
 
 class TestNextField:
-    async def test_typed_right_after_enter(self) -> None:
+    async def test_keys_after_enter_go_into_the_next_line(self) -> None:
         """Keys after `enter` go into the line to which `enter` moves."""
         limited = docs_writer().model_copy(update={"max_cost": 1.0, "cost": 0.25})
         async with stage(limited) as on:
@@ -53,28 +53,28 @@ class TestNextField:
             await on.settle()
             assert isinstance(on.app.screen, RaiseLimit)
             type_at_once(on, "2", "enter", *"because it is late")
-            await comes(on, lambda: len(value_of(on, "#reason")) == 18)
+            await wait_for(on, lambda: len(value_of(on, "#reason")) == 18)
             assert (value_of(on, "#limit"), value_of(on, "#reason")) == ("2", "because it is late")
 
-    async def test_all_of_a_form_at_once(self) -> None:
+    async def test_form_typed_at_once(self) -> None:
         """A form that is typed at once is sent as typed, and no key reaches the screen below."""
         limited = docs_writer().model_copy(update={"max_cost": 1.0, "cost": 0.25})
         async with stage(limited) as on:
             type_at_once(on, "dollar_sign", "2", "enter", *"say so", "enter")
-            await comes(on, lambda: any(asked[0] == "limit" for asked in on.hub.asked))
+            await wait_for(on, lambda: any(asked[0] == "limit" for asked in on.hub.asked))
             assert on.hub.asked == [("limit", limited.id, 2.0, "maria", "say so")]
 
 
 class TestOpenedLine:
     @pytest.mark.slow
-    async def test_typed_right_after_the_key(self) -> None:
+    async def test_keys_after_the_opening_key_go_into_the_line(self) -> None:
         """Keys after the one that opens a line go into it, not into the list below."""
         async with stage() as on:
             await on.press("R")
             await on.settle()
             assert isinstance(on.app.screen, RulesScreen)
             type_at_once(on, "o", *"ops.rules")
-            await comes(on, lambda: len(value_of(on, "#named")) >= 9)
+            await wait_for(on, lambda: len(value_of(on, "#named")) >= 9)
             assert value_of(on, "#named") == "ops.rules"
 
     @pytest.mark.slow
@@ -85,26 +85,24 @@ class TestOpenedLine:
             await on.settle()
             type_at_once(on, "o", *"ab", "escape", "o", *"cd")
             # A line that opens again has its text selected, so that typing replaces it.
-            await comes(on, lambda: value_of(on, "#named") == "cd")
+            await wait_for(on, lambda: value_of(on, "#named") == "cd")
 
 
 class TestHeldUp:
-    async def test_a_screen_that_does_not_answer(self) -> None:
+    async def test_palette_opens_over_a_busy_screen(self) -> None:
         """The palette opens even while the screen is still busy with an earlier key."""
         async with stage() as on:
             released = asyncio.Event()
             on.app.screen.call_later(released.wait)
             type_at_once(on, "down", "ctrl+p")
             try:
-                await comes(on, lambda: isinstance(on.app.screen, CommandPalette))
+                await wait_for(on, lambda: isinstance(on.app.screen, CommandPalette))
             finally:
                 released.set()
 
     @pytest.mark.slow
     @pytest.mark.parametrize("late", [False, True])
-    async def test_text_for_a_line_that_is_to_open(
-        self, monkeypatch: pytest.MonkeyPatch, late: bool
-    ) -> None:
+    async def test_text_waits_for_its_line(self, monkeypatch: pytest.MonkeyPatch, late: bool) -> None:
         """Typed text waits for the line that the key before it opens, however late both are."""
         monkeypatch.setattr("interlock.app.terminal.key_order.PATIENCE", 0.01)
         state = release_bot()
@@ -118,10 +116,10 @@ class TestHeldUp:
                 type_at_once(on, *keys)
                 await asyncio.sleep(0.05)  # longer than the patience
             released.set()
-            await comes(on, lambda: dialog.query_one(Input).value == "no, xs")
+            await wait_for(on, lambda: dialog.query_one(Input).value == "no, xs")
 
     @pytest.mark.slow
-    async def test_another_key_is_no_decision(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_two_keys_at_once_decide_nothing(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Two keys at once decide nothing, even if the dialog is delayed between them."""
         monkeypatch.setattr("interlock.app.terminal.key_order.TEXT_PATIENCE", 0.2)
         state = release_bot()
@@ -138,14 +136,14 @@ class TestHeldUp:
             both = on.app.keys.handled + 2
             type_at_once(on, "a", "b")
             # The second key is handled only after the first has timed out.
-            await comes(on, lambda: on.app.keys.handled == both)
+            await wait_for(on, lambda: on.app.keys.handled == both)
             released.set()
             await on.until("Keys pressed too fast")
             assert on.decisions() == []
 
 
 class TestFirstPaint:
-    async def test_a_key_right_after_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_key_right_after_it_is_handled(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A key that arrives right after the first paint is handled."""
         display = InterlockConsole._display
         # Made here, because a widget does not forward keys of a widget that contains it.
@@ -162,4 +160,4 @@ class TestFirstPaint:
 
         monkeypatch.setattr(InterlockConsole, "_display", display_and_type)
         async with stage() as on:
-            await comes(on, lambda: isinstance(on.app.screen, Help))
+            await wait_for(on, lambda: isinstance(on.app.screen, Help))

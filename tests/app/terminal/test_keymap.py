@@ -61,7 +61,7 @@ def check_keys(on: Shown) -> None:
 
 
 class TestFile:
-    def test_ids_in_quotes_or_as_tables(self, tmp_path: Path) -> None:
+    def test_quoted_ids_equal_tables(self, tmp_path: Path) -> None:
         """`"approval.approve" = "y"` and `approval.approve = "y"` mean the same."""
         wanted = {"approval.approve": "y"}
         assert keys(tmp_path, '[keys]\n"approval.approve" = "y"') == wanted
@@ -74,7 +74,7 @@ class TestFile:
         assert keys(tmp_path, '[keys]\n"list.up" = "up, ctrl+y"') == {"list.up": "up,ctrl+y"}
         assert keys(tmp_path, '[keys]\n"live.nets" = ","') == {"live.nets": "comma"}
 
-    def test_the_working_directory_wins_key_by_key(self, tmp_path: Path) -> None:
+    def test_working_directory_overrides_single_keys(self, tmp_path: Path) -> None:
         """The user's keys apply where the directory's file has none."""
         found = keys(
             tmp_path,
@@ -83,7 +83,7 @@ class TestFile:
         )
         assert found == {"live.history": "t", "live.mode": "f6"}
 
-    def test_keys_that_decide_are_the_users(self, tmp_path: Path) -> None:
+    def test_working_directory_cannot_change_deciding_keys(self, tmp_path: Path) -> None:
         """A file in the working directory cannot change keys that approve or deny."""
         with pytest.raises(SettingsError, match=r"'approval\.deny' decides, so its key is allowed"):
             keys(tmp_path, "", '[keys]\n"approval.deny" = "y"')
@@ -92,18 +92,20 @@ class TestFile:
         "binding",
         ["live.approve", "live.mode", "live.nets", "live.limit", "nets.switch", "history.continue"],
     )
-    def test_keys_that_change_something_are_the_users(self, tmp_path: Path, binding: str) -> None:
+    def test_working_directory_cannot_change_other_acting_keys(
+        self, tmp_path: Path, binding: str
+    ) -> None:
         """The same applies to keys that switch modes and nets, raise limits or continue a session."""
         with pytest.raises(SettingsError, match=f"'{binding}' changes something, so its key is allowed"):
             keys(tmp_path, "", f'[keys]\n"{binding}" = "f9"')
 
-    def test_where_the_users_file_is(self, tmp_path: Path) -> None:
+    def test_file_in_the_config_directory_is_the_users(self, tmp_path: Path) -> None:
         """In the config directory, its file is the user's own and not a project's."""
         (tmp_path / "interlock.toml").write_text('[keys]\n"approval.deny" = "f9"')
         found = key_settings(environ={"INTERLOCK_CONFIG_DIR": str(tmp_path)}, directory=tmp_path)
         assert dict(check_keymap(found)) == {"approval.deny": "f9"}
 
-    def test_the_digit_of_a_screen(self, tmp_path: Path) -> None:
+    def test_digit_of_a_screen_is_refused(self, tmp_path: Path) -> None:
         """The digit of a screen is refused for another action, with the line and the screen."""
         with pytest.raises(SettingsError) as told:
             keys(tmp_path, '[keys]\n"live.stop" = "5"\n"decisions.group" = "1"\n')
@@ -112,7 +114,7 @@ class TestFile:
             told.value
         )
 
-    def test_a_digit_that_no_screen_has(self, tmp_path: Path) -> None:
+    def test_unused_digit_is_free(self, tmp_path: Path) -> None:
         """Other digits are free, as are the digits of screens that have other keys."""
         text = '[keys]\n"live.stop" = "9"\n"live.pane-waiting" = "5"\n"app.triage" = "f6"\n'
         assert keys(tmp_path, text) == {
@@ -121,11 +123,11 @@ class TestFile:
             "app.triage": "f6",
         }
 
-    def test_the_digit_of_the_same_screen(self, tmp_path: Path) -> None:
+    def test_digit_of_the_same_screen_is_accepted(self, tmp_path: Path) -> None:
         """An action may have the digit that leads to the same screen."""
         assert keys(tmp_path, '[keys]\n"live.decisions" = "2"\n') == {"live.decisions": "2"}
 
-    def test_no_keys(self, tmp_path: Path) -> None:
+    def test_no_table_changes_no_key(self, tmp_path: Path) -> None:
         """Without the table no key changes."""
         assert keys(tmp_path, 'theme = "interlock"') == {}
 
@@ -143,7 +145,7 @@ class TestFile:
         with pytest.raises(SettingsError, match=re.escape(message)):
             keys(tmp_path, text)
 
-    def test_the_place_is_told(self, tmp_path: Path) -> None:
+    def test_message_names_file_and_line(self, tmp_path: Path) -> None:
         """The message has the file and the line."""
         with pytest.raises(
             SettingsError, match=r"interlock\.toml:5: \[keys\] there is no action"
@@ -151,7 +153,7 @@ class TestFile:
             keys(tmp_path, '# mine\ntheme = "interlock"\n\n[keys]\n"approval.aprove" = "y"\n')
         assert "did you mean 'approval.approve'?" in str(told.value)
 
-    def test_every_problem_is_told_at_once(self, tmp_path: Path) -> None:
+    def test_all_problems_are_reported_at_once(self, tmp_path: Path) -> None:
         """All mistakes are reported at once."""
         with pytest.raises(SettingsError) as told:
             keys(tmp_path, '[keys]\n"live.net" = "t"\n"live.mode" = "entr"\n"live.start" = "i"')
@@ -160,7 +162,7 @@ class TestFile:
         assert ":3: [keys] 'live.mode': there is no key 'entr'; did you mean 'enter'?" in text
         assert ":4: [keys] 'live.start': the key 'i' is also 'live.interrupt'" in text
 
-    def test_a_mistake_leads_to_no_other(self, tmp_path: Path) -> None:
+    def test_refused_key_causes_no_further_error(self, tmp_path: Path) -> None:
         """A refused key causes no further error about the key that it would have replaced."""
         with pytest.raises(SettingsError) as told:
             keys(tmp_path, '[keys]\n"approval.approve" = "enter"\n"approval.deny" = "a"')
@@ -172,12 +174,12 @@ class TestRefused:
         "key", ["enter", "space", "escape", "ctrl+m", "ctrl+j", "ctrl+[", "return", "y,enter", " "]
     )
     @pytest.mark.parametrize("binding", ["approval.approve", "approval.deny", "confirm.yes"])
-    def test_a_decision_must_be_deliberate(self, tmp_path: Path, binding: str, key: str) -> None:
+    def test_common_keys_cannot_decide(self, tmp_path: Path, binding: str, key: str) -> None:
         """No key that is pressed in passing can decide, under any of its names."""
         with pytest.raises(SettingsError, match=r"deliberate|needs a key"):
             keys(tmp_path, f'[keys]\n"{binding}" = "{key}"')
 
-    def test_what_is_not_known_to_be_harmless_decides(self) -> None:
+    def test_unlisted_action_counts_as_a_decision(self) -> None:
         """A new action of the dialog counts as a decision until it is listed as harmless."""
         named = {b.id for b in bindings_of(ApprovalScreen) if (b.id or "").startswith("approval.")}
         assert {b for b in named if b and not decides(b)} == {
@@ -218,14 +220,14 @@ class TestRefused:
             '"replay.back" = "h"',
         ],
     )
-    def test_keys_may_change_places(self, tmp_path: Path, lines: str) -> None:
+    def test_freed_key_can_be_used(self, tmp_path: Path, lines: str) -> None:
         """A key that another action gave up is free, as is one that only other screens use."""
         assert keys(tmp_path, f"[keys]\n{lines}")
 
     @pytest.mark.parametrize(
         "key", ["Enter", "SPACE", "f25", "entr", "ctrl+", "hyper+shift+shift+a", "aa"]
     )
-    def test_keys_that_no_terminal_sends(self, key: str) -> None:
+    def test_impossible_key_is_refused(self, key: str) -> None:
         """The name of a key that no terminal sends is invalid."""
         assert not is_key(key)
 
@@ -243,12 +245,12 @@ class TestRefused:
             ("ctrl+shift+left", "ctrl+shift+left"),
         ],
     )
-    def test_names_of_keys(self, key: str, name: str) -> None:
+    def test_forms_of_key_names(self, key: str, name: str) -> None:
         """Keys are accepted by sign, by name and with modifiers."""
         assert is_key(key)
         assert normalize_key(key) == name
 
-    def test_the_usual_keys_pass(self) -> None:
+    def test_default_keys_are_valid(self) -> None:
         """All default keys are valid."""
         for owner in classes_with_keys():
             for binding in bindings_of(owner):
@@ -269,7 +271,7 @@ class TestBindings:
         assert len(actions) > 80
         assert {name: found for name, found in actions.items() if len(found) > 1} == {}
 
-    def test_a_key_of_a_class_does_one_thing(self) -> None:
+    def test_each_key_of_a_class_has_one_action(self) -> None:
         """In a class each key has one action, because Textual frees the whole key if a binding moves."""
         for owner in classes_with_keys():
             found: dict[str, set[str]] = {}
@@ -277,7 +279,7 @@ class TestBindings:
                 found.setdefault(binding.key, set()).add(binding.action)
             assert {key: actions for key, actions in found.items() if len(actions) > 1} == {}, owner
 
-    def test_what_keys_are_called(self) -> None:
+    def test_keys_have_short_names(self) -> None:
         """Keys have short names, as on the keyboard."""
         names = [display_key(k) for k in ("a", "question_mark", "ctrl+s", "enter", "up", "pagedown")]
         assert names == ["a", "?", "^s", "enter", "↑", "pgdn"]
@@ -304,7 +306,7 @@ OTHER = Appearance(
 
 @pytest.mark.slow
 class TestShown:
-    async def test_the_key_works_and_the_old_one_does_not(self, tmp_path: Path) -> None:
+    async def test_new_key_replaces_the_default(self, tmp_path: Path) -> None:
         """With `approval.approve` set to `y`, `y` approves and `a` does nothing."""
         async with showing(BY_NAME["approval"], tmp_path, (80, 24), OTHER) as on:
             hub = on.app.hub  # type: ignore[attr-defined]
@@ -317,7 +319,7 @@ class TestShown:
                     break
             assert hub.asked == [("decide", "ap1", True, "maria", None)]
 
-    async def test_footer_hints_help_and_palette_say_so(self, tmp_path: Path) -> None:
+    async def test_footer_help_and_palette_show_the_configured_key(self, tmp_path: Path) -> None:
         """Every text that names a key shows the configured one."""
         async with showing(BY_NAME["approval-hard"], tmp_path, (120, 40), OTHER) as on:
             text = on.painted()
@@ -341,7 +343,7 @@ class TestShown:
 class TestTyping:
     @pytest.mark.slow
     @pytest.mark.parametrize(("key", "character"), [("y", "y"), ("minus", "-"), ("at", "@")])
-    async def test_a_key_that_works_everywhere_is_text_in_a_line(self, key: str, character: str) -> None:
+    async def test_global_key_is_a_character_in_a_line(self, key: str, character: str) -> None:
         """A key given to the palette opens it, but is a character while the filter is typed."""
         keys = dict(check_keymap([KeySetting("app.commands", (key,), "interlock.toml:1")]))
         source, appearance = Source(SESSIONS), Appearance(keys=keys)
@@ -365,7 +367,7 @@ class TestCommandLine:
         assert (args.theme, args.ascii) == ("nord", True)
         assert parser().parse_args([*command, "--no-ascii"]).ascii is False
 
-    def test_a_theme_that_is_not_there(self, tmp_path: Path) -> None:
+    def test_unknown_theme_is_refused_with_proposals(self, tmp_path: Path) -> None:
         """For an unknown theme the message has the most similar one and all others."""
         with pytest.raises(
             SettingsError, match=r"unknown theme 'interlok'; did you mean 'interlock'\?"
@@ -374,7 +376,7 @@ class TestCommandLine:
         assert "interlock-contrast" in str(told.value)
         assert "nord" in str(told.value)
 
-    def test_ascii_follows_the_locale_unless_it_is_said(self, tmp_path: Path) -> None:
+    def test_ascii_follows_the_locale_by_default(self, tmp_path: Path) -> None:
         """ASCII follows the terminal's locale unless an option is given."""
         args = parser().parse_args(["console"])
         plain = {"LANG": "C", "INTERLOCK_CONFIG_DIR": str(tmp_path)}

@@ -71,7 +71,7 @@ async def check_focus(on: Shown) -> None:
 
 class TestStates:
     @pytest.mark.parametrize("looks", [SESSION, CALL], ids=["sessions", "calls"])
-    def test_no_two_have_the_same_sign_and_word(self, looks: dict[str, object]) -> None:
+    def test_each_has_its_own_symbol_and_word(self, looks: dict[str, object]) -> None:
         """Each state has its own combination of symbol and word."""
         signs = [(look.symbol, look.word) for look in looks.values()]  # type: ignore[attr-defined]
         assert len(set(signs)) == len(signs)
@@ -111,7 +111,7 @@ class TestStates:
             assert sign in text
 
     @pytest.mark.slow
-    async def test_what_changed_in_a_replay(self, tmp_path: Path) -> None:
+    async def test_changed_nets_in_a_replay_have_a_mark(self, tmp_path: Path) -> None:
         """Nets that an event changed have a mark, and the position on the line is a dot."""
         async with showing(BY_NAME["replay-nets"], tmp_path) as on:
             assert "[x] Δ require-test" in on.painted()
@@ -133,7 +133,7 @@ class TestApproval:
             assert sign in text
 
     @pytest.mark.slow
-    async def test_sleeping_keys(self) -> None:
+    async def test_sleeping_keys_are_shown_by_text_and_frame(self) -> None:
         """A text says that keys are asleep, and a key pressed too early makes the frame heavy."""
         async with stage(size=(80, 24)) as on:
             await on.open_dialog(awake=False)
@@ -144,7 +144,7 @@ class TestApproval:
 
 
 class TestChoices:
-    async def test_the_tab_in_front(self, tmp_path: Path) -> None:
+    async def test_current_tab_is_reversed(self, tmp_path: Path) -> None:
         """The current pane is reversed among the tabs, and the current screen in the title."""
         async with showing(BY_NAME["live-nets"], tmp_path) as on:
             title, tabs = without_colours(on)[:2]
@@ -164,7 +164,7 @@ class TestChoices:
             assert "(●) this session" in on.painted()
 
     @pytest.mark.slow
-    async def test_the_palette_s_line(self, tmp_path: Path) -> None:
+    async def test_current_palette_line_is_reversed(self, tmp_path: Path) -> None:
         """The command that enter would run is reversed."""
         async with showing(BY_NAME["palette"], tmp_path) as on:
             await on.pilot.press("down")
@@ -176,7 +176,7 @@ class TestChoices:
 
 class TestSetting:
     @pytest.mark.slow
-    async def test_an_empty_value_says_nothing(
+    async def test_empty_value_has_no_effect(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """no-color.org: only a value that is not empty switches colours off."""

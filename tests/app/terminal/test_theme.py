@@ -36,7 +36,7 @@ def contrast(one: Color, other: Color) -> float:
     return (light + 0.05) / (dark + 0.05)
 
 
-def faint(on: Shown) -> list[tuple[str, float]]:
+def low_contrast_words(on: Shown) -> list[tuple[str, float]]:
     """The words with a contrast below 4.5, in the panel if there is one."""
     framed = list(on.app.screen.query(".frame, #--container"))
     region = framed[0].region if framed else on.app.screen.region
@@ -61,7 +61,7 @@ async def check_contrast(on: Shown) -> None:
     for theme in OWN_THEMES:
         on.app.theme = theme.name
         await on.pilot.pause(0.05)
-        assert faint(on) == [], theme.name
+        assert low_contrast_words(on) == [], theme.name
 
 
 class TestContrast:
@@ -98,14 +98,14 @@ class TestContrast:
 
 
 class TestChoice:
-    def test_ours_come_first(self) -> None:
+    def test_console_themes_come_first(self) -> None:
         """The console's three themes and all of Textual's can be chosen."""
         names = theme_names()
         assert names[:3] == ["interlock", "interlock-light", "interlock-contrast"]
         assert set(BUILTIN_THEMES) < set(names)
 
     @pytest.mark.slow
-    async def test_the_chosen_one_is_used(self, tmp_path: Path) -> None:
+    async def test_chosen_theme_is_used(self, tmp_path: Path) -> None:
         """A light theme paints a light ground."""
         async with showing(
             BY_NAME["live"], tmp_path, (80, 24), Appearance(theme="interlock-light")
@@ -116,7 +116,7 @@ class TestChoice:
             assert luminance(Color.from_rich_color(last.style.bgcolor)) > 0.8
 
     @pytest.mark.slow
-    async def test_textual_s_own_work(self, tmp_path: Path) -> None:
+    async def test_built_in_themes_work(self, tmp_path: Path) -> None:
         """Each built-in theme paints the complete dialog."""
         async with showing(BY_NAME["approval-hard"], tmp_path) as on:
             wanted = on.painted()
@@ -126,7 +126,7 @@ class TestChoice:
                 assert on.painted() == wanted, name
 
     @pytest.mark.slow
-    async def test_the_palette_switches(self, tmp_path: Path) -> None:
+    async def test_palette_switches_the_theme(self, tmp_path: Path) -> None:
         """Choosing a theme in the palette changes the colours."""
         async with showing(BY_NAME["live"], tmp_path) as on:
             await on.pilot.press("ctrl+p")

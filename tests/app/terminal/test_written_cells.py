@@ -45,27 +45,27 @@ rows = st.lists(
 
 
 class TestWrittenCells:
-    def test_only_what_differs(self) -> None:
+    def test_only_differing_cells_are_written(self) -> None:
         """If one digit of a row changes, only that digit is written, at its place."""
         cells = WrittenCells()
         cells.changes(row_update(strip(("waiting 0:41", 0)))).render_segments(CONSOLE)
         written = cells.changes(row_update(strip(("waiting 0:42", 0)))).render_segments(CONSOLE)
         assert written == "\x1b[1;12H2"
 
-    def test_nothing_where_nothing_differs(self) -> None:
+    def test_unchanged_row_is_not_written(self) -> None:
         """A row without a visible change is not written. Another click action is not visible."""
         cells = WrittenCells()
         cells.changes(row_update(strip(("abc", 0)))).render_segments(CONSOLE)
         assert cells.changes(row_update(strip(("abc", 3)))).render_segments(CONSOLE) == ""
 
-    def test_a_style_is_a_difference(self) -> None:
+    def test_changed_style_is_written(self) -> None:
         """The same text in another colour is written again."""
         cells = WrittenCells()
         cells.changes(row_update(strip(("abc", 0)))).render_segments(CONSOLE)
         written = cells.changes(row_update(strip(("abc", 1)))).render_segments(CONSOLE)
         assert written == "\x1b[1;1H\x1b[31mabc\x1b[0m"
 
-    def test_a_whole_screen_is_written_whole(self) -> None:
+    def test_full_paint_writes_everything(self) -> None:
         """A full paint writes everything again, as does the first paint after `forget`."""
         cells = WrittenCells()
         first = cells.changes(whole_update(strip(("abc", 0)))).render_segments(CONSOLE)
@@ -73,13 +73,13 @@ class TestWrittenCells:
         cells.forget()
         assert "abc" in cells.changes(row_update(strip(("abc", 0)))).render_segments(CONSOLE)
 
-    def test_an_update_that_was_not_written(self) -> None:
+    def test_unwritten_update_is_written_by_the_next(self) -> None:
         """Cells of an update that was not written are written by the next one."""
         cells = WrittenCells()
         cells.changes(row_update(strip(("abc", 0))))
         assert "abc" in cells.changes(row_update(strip(("abc", 0)))).render_segments(CONSOLE)
 
-    def test_uneven_rows_are_written_whole(self) -> None:
+    def test_rows_of_uncertain_width_are_written_completely(self) -> None:
         """A row with characters of uncertain width is written as a whole."""
         cells = WrittenCells()
         cells.changes(row_update(strip(("日本 1", 0)))).render_segments(CONSOLE)

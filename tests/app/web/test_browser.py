@@ -43,7 +43,9 @@ class TestLogin:
         assert secret not in page.url
 
     @pytest.mark.slow
-    async def test_a_used_link_says_so(self, front: ConsoleServer, browser: Browser, page: Page) -> None:
+    async def test_used_link_shows_the_reason(
+        self, front: ConsoleServer, browser: Browser, page: Page
+    ) -> None:
         """A used link shows a message with the reason."""
         link = front.link()
         await log_in(page, link)
@@ -53,9 +55,7 @@ class TestLogin:
             assert "was used before" in await stranger.inner_text("#said")
 
     @pytest.mark.thorough
-    async def test_a_link_can_be_pasted_where_one_was_going(
-        self, front: ConsoleServer, page: Page
-    ) -> None:
+    async def test_login_on_a_deep_link_leads_there(self, front: ConsoleServer, page: Page) -> None:
         """A login on the page of a deep link leads to that deep link."""
         seen = Seen(page)
         await page.goto(front.url + "/s/abc")
@@ -66,7 +66,7 @@ class TestLogin:
         await seen.until("options: --session=abc")
 
     @pytest.mark.thorough
-    async def test_a_link_from_elsewhere_finds_the_login(self, front: ConsoleServer, page: Page) -> None:
+    async def test_link_on_another_site_uses_the_login(self, front: ConsoleServer, page: Page) -> None:
         """A link on another site opens the console, although browsers omit the strict cookie there."""
         await log_in(page, front.link())
         app = web.Application()
@@ -103,7 +103,7 @@ class TestLogin:
 
 
 class TestPage:
-    async def test_nothing_comes_from_elsewhere(self, front: ConsoleServer, page: Page) -> None:
+    async def test_every_request_goes_to_this_server(self, front: ConsoleServer, page: Page) -> None:
         """Every request goes to this server, the page's policy blocks none, and no script fails."""
         asked: list[str] = []
         said: list[str] = []
@@ -121,7 +121,7 @@ class TestPage:
         assert [text for text in said if not text.startswith("ping=")] == []
 
     @pytest.mark.thorough
-    async def test_keys_need_no_click(self, front: ConsoleServer, page: Page) -> None:
+    async def test_terminal_has_the_focus_without_a_click(self, front: ConsoleServer, page: Page) -> None:
         """The terminal has the focus when the page opens, and again after another tab had it."""
         seen = Seen(page)
         await log_in(page, front.link())
@@ -135,7 +135,7 @@ class TestPage:
         await seen.until("typed hello!")
 
     @pytest.mark.thorough
-    async def test_the_browser_leaves_keys_to_the_console(self, front: ConsoleServer, page: Page) -> None:
+    async def test_browser_keys_reach_the_console(self, front: ConsoleServer, page: Page) -> None:
         """Keys that the browser would use itself reach the console."""
         seen = Seen(page)
         await log_in(page, front.link())
@@ -146,7 +146,7 @@ class TestPage:
             assert front.tabs == 1
 
     @pytest.mark.thorough
-    async def test_help_says_which_keys_are_the_browsers(self, front: ConsoleServer, page: Page) -> None:
+    async def test_help_lists_the_browsers_keys(self, front: ConsoleServer, page: Page) -> None:
         """Help lists the keys that belong to the browser."""
         seen = Seen(page)
         await log_in(page, front.link())

@@ -24,7 +24,7 @@ EVERYWHERE = (
 )
 
 
-async def raw(front: ConsoleServer, request: str) -> str:
+async def send_raw(front: ConsoleServer, request: str) -> str:
     """Send a request byte by byte as given and return the answer."""
     port = int(front.url.rpartition(":")[2])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
@@ -36,7 +36,7 @@ async def raw(front: ConsoleServer, request: str) -> str:
 
 class TestWithoutLogin:
     @pytest.mark.parametrize("path", EVERYWHERE)
-    async def test_nothing_is_answered(self, path: str) -> None:
+    async def test_every_path_shows_the_login_page(self, path: str) -> None:
         """Without a login every path shows only the login page, even on loopback."""
         async with fronted() as front, client(front, logged_in=False) as session:
             async with session.get(front.url + path, headers={"Origin": front.url}) as answer:
@@ -54,7 +54,7 @@ class TestWithoutLogin:
             assert refusal.value.status == 401
             assert front.tabs == 0
 
-    async def test_the_cookie_of_another_server_is_none(self) -> None:
+    async def test_cookie_of_another_server_is_refused(self) -> None:
         """The cookie of one server does not log in at another server on the same machine."""
         async with fronted() as one, fronted() as other, client(one) as session:
             for cookie in list(session.cookie_jar):
@@ -65,7 +65,7 @@ class TestWithoutLogin:
             async with session.get(other.url) as answer:
                 assert answer.status == 401
 
-    async def test_the_cookie_is_for_this_page_and_no_script(self) -> None:
+    async def test_cookie_is_http_only_and_same_site(self) -> None:
         """The cookie is HttpOnly, SameSite=Strict and has no domain."""
         async with fronted() as front, client(front, logged_in=False) as session:
             answer = await offer(session, front, secret_of(front.link()))
@@ -90,14 +90,14 @@ class TestWithoutLogin:
     @pytest.mark.parametrize(
         "pasted", ["", "interlock web", "http://127.0.0.1:8738/", "x" * 42, "ü" * 43]
     )
-    async def test_a_text_that_is_no_link(self, pasted: str) -> None:
+    async def test_text_other_than_a_link_is_reported(self, pasted: str) -> None:
         """Text that is not a login link is reported as such, not as a used link."""
         async with fronted() as front, client(front, logged_in=False) as session:
             answer = await offer(session, front, pasted)
             assert answer.status == 403
             assert (await answer.text()).startswith("This is not a login link. Paste all of the link")
 
-    async def test_guessing_is_slowed_and_locks_nobody_out(self) -> None:
+    async def test_wrong_links_are_limited_and_the_right_one_works(self) -> None:
         """After several wrong links further ones get 429; the right link still logs in."""
         async with fronted() as front, client(front, logged_in=False) as session:
             secret = secret_of(front.link())
@@ -107,7 +107,7 @@ class TestWithoutLogin:
             assert statuses == [403] * MAX_WRONG_LINKS + [429] * 3
             assert (await offer(session, front, secret)).status == 204
 
-    async def test_a_login_is_no_long_text(self) -> None:
+    async def test_overlong_login_body_is_refused(self) -> None:
         """A login body that is far too long is refused."""
         async with fronted() as front, client(front, logged_in=False) as session:
             assert (await offer(session, front, "x" * 100_000)).status == 413
@@ -128,12 +128,12 @@ class TestOtherNames:
         """A request with two Host headers or none is refused."""
         async with fronted() as front:
             name = front.url.removeprefix("http://")
-            both = await raw(front, f"GET / HTTP/1.1\nHost: {name}\nHost: evil.example\n\n")
-            none = await raw(front, "GET / HTTP/1.1\n\n")
+            both = await send_raw(front, f"GET / HTTP/1.1\nHost: {name}\nHost: evil.example\n\n")
+            none = await send_raw(front, "GET / HTTP/1.1\n\n")
         assert both.split()[1] in ("400", "421")
         assert none.split()[1] in ("400", "421")
 
-    async def test_other_names_of_this_machine_lead_to_the_address(self) -> None:
+    async def test_other_names_of_this_machine_are_refused_with_the_address(self) -> None:
         """Other names of this machine are refused; the answer gives the server's address."""
         async with fronted() as front, client(front, logged_in=False) as session:
             port = front.url.rpartition(":")[2]
@@ -141,7 +141,7 @@ class TestOtherNames:
                 async with session.get(front.url + "/login", headers={"Host": name}) as answer:
                     assert (answer.status, front.url in await answer.text()) == (421, True)
 
-    async def test_on_localhost_it_has_both_addresses(self) -> None:
+    async def test_localhost_has_both_addresses(self) -> None:
         """A server on `localhost` listens on both its addresses and is reached by that name only."""
         front = ConsoleServer(small_app)
         try:
@@ -158,7 +158,7 @@ class TestOtherNames:
         finally:
             await front.close()
 
-    async def test_a_localhost_that_others_have_half_of_is_refused(self) -> None:
+    async def test_partly_occupied_localhost_is_refused(self) -> None:
         """The server does not start on `localhost` if another program listens at one of its addresses."""
         with socket.socket(socket.AF_INET6) as other:
             other.bind(("::1", 0))
@@ -200,14 +200,14 @@ class TestOtherPages:
                     pass
             assert refusal.value.status == 403
 
-    async def test_what_the_browser_says_of_the_request_counts(self) -> None:
+    async def test_request_marked_cross_site_is_refused(self) -> None:
         """A request that the browser marks as cross-site is refused, whatever its Origin."""
         async with fronted() as front, client(front) as session:
             with pytest.raises(WSServerHandshakeError):
                 async with tab(session, front, **{"Sec-Fetch-Site": "cross-site"}):
                     pass
 
-    async def test_nobody_logs_one_in_or_out_from_elsewhere(self) -> None:
+    async def test_foreign_form_cannot_log_in_or_out(self) -> None:
         """A form on another page can neither log in nor log out."""
         async with fronted() as front, client(front) as session:
             evil = {"Origin": "http://evil.example"}
@@ -239,19 +239,19 @@ class TestPaths:
             "/s/",
         ],
     )
-    async def test_nothing_else_is_there(self, path: str) -> None:
+    async def test_other_paths_are_not_served(self, path: str) -> None:
         """No path leads out of the two directories, lists one, or becomes a command's option."""
         async with fronted() as front, client(front) as session:
             cookie = next(iter(session.cookie_jar))
             host = front.url.removeprefix("http://")
-            answer = await raw(
+            answer = await send_raw(
                 front,
                 f"GET {path.replace(' ', '%20')} HTTP/1.1\nHost: {host}\n"
                 f"Cookie: {cookie.key}={cookie.value}\n\n",
             )
             assert answer.split()[1] in ("403", "404")
 
-    async def test_what_stands_behind_a_question_mark_is_dropped(self) -> None:
+    async def test_query_is_dropped(self) -> None:
         """The query is dropped, because the terminal's script would act on parts of it."""
         async with fronted() as front, client(front) as session:
             url = f"{front.url}/s/abc?ping=http://evil.example&delay=1"
@@ -262,7 +262,7 @@ class TestPaths:
 
 class TestHeaders:
     @pytest.mark.parametrize("path", ["/", "/login", "/nothing", "/static/login.js"])
-    async def test_every_answer_is_sealed(self, path: str) -> None:
+    async def test_every_answer_has_protective_headers(self, path: str) -> None:
         """No answer may be framed, sniffed, stored, or load anything from elsewhere."""
         async with (
             fronted() as front,
@@ -281,7 +281,7 @@ class TestHeaders:
         assert headers["Cache-Control"] == "no-store"
         assert "aiohttp" not in headers["Server"]
 
-    async def test_each_page_has_a_nonce_of_its_own(self) -> None:
+    async def test_each_page_has_its_own_nonce(self) -> None:
         """Each page has its own nonce, so that no style sheet of one page is allowed on another."""
         async with fronted() as front, client(front) as session:
             policies = set()
@@ -292,7 +292,7 @@ class TestHeaders:
 
 
 class TestManyTabs:
-    async def test_there_are_only_so_many(self) -> None:
+    async def test_number_of_tabs_is_limited(self) -> None:
         """A tab above the limit gets the reason and no process; a closed tab makes room."""
         async with (
             fronted(program(OBEYS), most_tabs=2) as front,

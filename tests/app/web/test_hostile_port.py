@@ -83,7 +83,7 @@ class Starts:
         return small_app(place)
 
 
-async def opens(
+async def send_first_messages(
     session: ClientSession, front: ConsoleServer, *messages: str | bytes
 ) -> tuple[bool, int | None]:
     """Send a tab's first messages; return whether anything followed the challenge, and the close code."""
@@ -97,7 +97,7 @@ async def opens(
         return False, socket.close_code
 
 
-def forged(front: ConsoleServer) -> list[str | bytes]:
+def forged_messages(front: ConsoleServer) -> list[str | bytes]:
     """Return first messages of a program that has only the cookie."""
     mine = signature(KEY, front.url, new_challenge())
     return [
@@ -133,12 +133,15 @@ class TestAnotherPort:
             async with ClientSession(cookies=other.cookies) as thief:
                 async with thief.get(front.url) as answer:
                     assert answer.status == 200
-                for first in forged(front):
-                    assert await opens(thief, front, first, '["stdin", "a"]') == (False, REFUSED), first
+                for first in forged_messages(front):
+                    assert await send_first_messages(thief, front, first, '["stdin", "a"]') == (
+                        False,
+                        REFUSED,
+                    ), first
             assert starts.count == 1
             assert front.tabs == 1
 
-    async def test_a_page_there_does_not_reach_the_key(self, browser: Browser) -> None:
+    async def test_page_on_another_port_does_not_find_the_key(self, browser: Browser) -> None:
         """Scripts of that page in the operator's browser find no key and get no WebSocket."""
         async with (
             fronted() as front,
@@ -162,7 +165,7 @@ class TestAnotherPort:
 @pytest.mark.asyncio(loop_scope="session")
 class TestTheSamePort:
     @pytest.mark.slow
-    async def test_what_a_tab_sends_there_opens_nothing(self, browser: Browser) -> None:
+    async def test_signature_for_a_replacement_server_is_invalid(self, browser: Browser) -> None:
         """A server that replaces this one receives a signature that is invalid when this one is back."""
         front = ConsoleServer(small_app)
         await front.start("127.0.0.1", 0)
@@ -178,19 +181,19 @@ class TestTheSamePort:
             ClientSession(cookies=other.cookies) as thief,
         ):
             assert json.loads(other.proofs[0])[0] == "proof"
-            assert await opens(thief, again, other.proofs[0]) == (False, REFUSED)
+            assert await send_first_messages(thief, again, other.proofs[0]) == (False, REFUSED)
             async with thief.get(again.url) as answer:
                 assert answer.status == 200
         assert starts.count == 0
 
 
 class TestFirstMessage:
-    async def test_has_to_come_soon(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_missing_proof_closes_the_connection(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A connection that sends no proof in time is closed."""
         monkeypatch.setattr(front_module, "PROOF_TIMEOUT", 0.05)
         starts = Starts()
         async with fronted(starts) as front, client(front) as session:
-            assert await opens(session, front) == (False, LATER)
+            assert await send_first_messages(session, front) == (False, LATER)
         assert starts.count == 0
 
     async def test_is_for_this_server_only(self) -> None:
@@ -214,22 +217,22 @@ class TestFirstMessage:
                 seen = json.dumps(["proof", signature(KEY, front.url, challenge)])
                 await socket.send_str(seen)
                 assert (await socket.receive_bytes()).isdigit()
-            assert await opens(session, front, seen) == (False, REFUSED)
+            assert await send_first_messages(session, front, seen) == (False, REFUSED)
 
-    async def test_wrong_ones_are_counted_and_lock_nobody_out(
+    async def test_wrong_proofs_do_not_lock_out_the_right_key(
         self, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         """Wrong proofs are logged a limited number of times a minute; the right key still opens a tab."""
         monkeypatch.setattr(front_module, "MAX_WRONG_LINKS", 3)
         async with fronted(program(OBEYS)) as front, client(front) as session:
             for _ in range(5):
-                assert await opens(session, front, "[]") == (False, REFUSED)
+                assert await send_first_messages(session, front, "[]") == (False, REFUSED)
             said = [record for record in caplog.records if "without its key" in record.getMessage()]
             assert len(said) == 3
             async with tab(session, front) as socket:
                 assert (await socket.receive_bytes()).isdigit()
 
-    async def test_a_login_that_ends_meanwhile_opens_nothing(self) -> None:
+    async def test_login_that_ends_before_the_proof_opens_nothing(self) -> None:
         """A login that ends between challenge and proof opens nothing."""
         starts = Starts()
         async with fronted(starts) as front, client(front) as session:
@@ -242,7 +245,9 @@ class TestFirstMessage:
             assert (await socket.receive()).type is WSMsgType.CLOSE
         assert starts.count == 0
 
-    async def test_those_who_keep_it_back_are_few(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_oldest_connections_without_proof_are_closed(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The oldest connections with a cookie but no proof are closed in favour of newer ones."""
         monkeypatch.setattr(front_module, "MAX_STRANGERS", 2)
         async with fronted(program(OBEYS)) as front, client(front) as session:

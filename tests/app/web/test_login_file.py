@@ -27,7 +27,7 @@ def log_in(logins: Logins) -> str:
 
 
 class TestRestart:
-    def test_a_login_outlasts_it(self, path: Path) -> None:
+    def test_login_survives(self, path: Path) -> None:
         """After a restart the cookie has the same key and the same lifetime."""
         now = [1000.0]
         before = Logins(lambda: now[0], LoginFile(path, "this"))
@@ -38,12 +38,12 @@ class TestRestart:
         assert after.find(cookie) is None
         assert Logins(lambda: now[0], LoginFile(path, "this")).find(cookie) is None
 
-    def test_a_link_does_not(self, path: Path) -> None:
+    def test_login_link_does_not_survive(self, path: Path) -> None:
         """A login link is not valid after a restart."""
         link = Logins(file=LoginFile(path, "this")).link()
         assert Logins(file=LoginFile(path, "this")).redeem(link, KEY) is None
 
-    def test_a_login_that_was_ended_does_not(self, path: Path) -> None:
+    def test_ended_login_stays_ended(self, path: Path) -> None:
         """A login that was ended stays ended after a restart; another login stays."""
         before = Logins(file=LoginFile(path, "this"))
         cookie, other = log_in(before), log_in(before)
@@ -52,7 +52,7 @@ class TestRestart:
         assert after.find(cookie) is None
         assert after.find(other) is not None
 
-    def test_a_clock_that_was_set_back_prolongs_none(self, path: Path) -> None:
+    def test_clock_set_back_prolongs_no_login(self, path: Path) -> None:
         """After the clock was set back, a login lasts no longer than a new one."""
         cookie = log_in(Logins(lambda: 1e9, LoginFile(path, "this")))
         now = [1000.0]
@@ -61,7 +61,7 @@ class TestRestart:
         now[0] += LOGIN_LIFETIME
         assert after.find(cookie) is None
 
-    def test_another_server_begins_without(self, path: Path) -> None:
+    def test_another_server_has_no_logins(self, path: Path) -> None:
         """A login of one server is not valid at another server with the same file."""
         cookie = log_in(Logins(file=LoginFile(path, "this")))
         assert Logins(file=LoginFile(path, "that")).find(cookie) is None
@@ -75,7 +75,7 @@ class TestFile:
         assert cookie not in path.read_text()
 
     @pytest.mark.parametrize("damage", ["wide", "cut", "bytes", "directory"])
-    def test_that_cannot_be_trusted_lets_nobody_in(
+    def test_unsafe_or_damaged_file_is_ignored(
         self, path: Path, damage: str, caplog: pytest.LogCaptureFixture
     ) -> None:
         """An unsafe or damaged file is ignored, and the log gives the reason."""
@@ -93,7 +93,7 @@ class TestFile:
         assert Logins(file=LoginFile(path, "this")).find(cookie) is None
         assert f"{path}: everybody has to log in again" in caplog.text
 
-    def test_that_cannot_be_written_keeps_no_old_login(
+    def test_logout_on_a_full_disk_is_permanent(
         self, path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Logging out on a full disk still ends the login permanently."""
@@ -131,7 +131,7 @@ class TestRevoking:
         assert Logins(file=LoginFile(path, "this")).find(cookie) is None
         assert path.stat().st_mode & 0o777 == 0o600
 
-    def test_a_login_made_meanwhile_revives_none(self, path: Path) -> None:
+    def test_concurrent_login_does_not_undo_a_revocation(self, path: Path) -> None:
         """A login that is written before the server reads a revocation does not undo it."""
         logins = Logins(file=LoginFile(path, "this"))
         cookie = log_in(logins)
@@ -141,7 +141,7 @@ class TestRevoking:
         assert logins.find(cookie) is None
         assert [len(each) for each in kept_logins().values()] == [1]
 
-    def test_needs_one_login(self, path: Path) -> None:
+    def test_ambiguous_or_unknown_id_ends_nothing(self, path: Path) -> None:
         """An id prefix that matches no login, or is empty, ends nothing."""
         logins = Logins(file=LoginFile(path, "this"))
         log_in(logins)
@@ -150,7 +150,7 @@ class TestRevoking:
                 revoke_login(beginning)
         assert [len(each) for each in kept_logins().values()] == [1]
 
-    def test_a_file_that_is_deleted_ends_all(self, path: Path) -> None:
+    def test_deleting_the_file_ends_all_logins(self, path: Path) -> None:
         """Deleting the file ends all logins, even while the server runs."""
         logins = Logins(file=LoginFile(path, "this"))
         cookie = log_in(logins)

@@ -38,14 +38,14 @@ class TestLinks:
         assert logins.redeem(secret, KEY) is None
         assert logins.find(cookie) is not None
 
-    def test_a_new_link_ends_the_one_before(self) -> None:
+    def test_new_link_ends_the_previous_one(self) -> None:
         """Only the latest link is valid."""
         logins = Logins()
         first, second = logins.link(), logins.link()
         assert logins.redeem(first, KEY) is None
         assert logins.redeem(second, KEY) is not None
 
-    def test_a_wrong_secret_leaves_the_link_in_force(self) -> None:
+    def test_wrong_secret_does_not_invalidate_the_link(self) -> None:
         """A wrong secret does not invalidate the link."""
         logins = Logins()
         secret = logins.link()
@@ -54,7 +54,7 @@ class TestLinks:
         assert logins.redeem("\udcff\ud800", KEY) is None
         assert logins.redeem(secret, KEY) is not None
 
-    def test_a_link_runs_out(self) -> None:
+    def test_link_expires(self) -> None:
         """A link expires after its lifetime."""
         clock = Clock()
         logins = Logins(clock)
@@ -67,7 +67,7 @@ class TestLinks:
 
 
 class TestLogins:
-    def test_a_login_runs_out(self) -> None:
+    def test_login_expires(self) -> None:
         """A login is valid for its lifetime and no longer."""
         clock = Clock()
         logins = Logins(clock)
@@ -101,14 +101,14 @@ class TestLogins:
         assert cookie not in kept
         assert secret not in kept
 
-    def test_there_are_only_so_many(self) -> None:
+    def test_number_of_logins_is_limited(self) -> None:
         """A login above the limit ends the oldest."""
         logins = Logins()
         cookies = [logins.redeem(logins.link(), KEY) or "" for _ in range(MAX_LOGINS + 1)]
         assert logins.find(cookies[0]) is None
         assert all(logins.find(cookie) for cookie in cookies[1:])
 
-    def test_nobody_ends_those_of_others(self) -> None:
+    def test_provider_logins_end_only_those_of_their_operator(self) -> None:
         """An operator with too many provider logins ends only their own."""
         logins = Logins()
         link = logins.redeem(logins.link(), KEY) or ""
@@ -151,7 +151,7 @@ class TestRenewal:
         assert logins.find(second) is not None
         assert logins.find(first) is None
 
-    def test_does_not_go_on_for_ever(self) -> None:
+    def test_is_limited_to_thirty_days(self) -> None:
         """A login cannot be renewed beyond thirty days."""
         clock = Clock()
         logins = Logins(clock)
@@ -182,6 +182,6 @@ class TestNames:
             ("<script>", "another program"),
         ],
     )
-    def test_of_browsers_are_known_words(self, agent: str, name: str) -> None:
+    def test_browser_names_come_from_a_fixed_list(self, agent: str, name: str) -> None:
         """A browser's name is one of a fixed list, whatever its user agent says."""
         assert browser_name(agent) == name

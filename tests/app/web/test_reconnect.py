@@ -29,12 +29,12 @@ async def page(browser: Browser) -> AsyncGenerator[Page, None]:
         yield opened
 
 
-async def titled(page: Page, title: str) -> None:
+async def wait_for_title(page: Page, title: str) -> None:
     await page.wait_for_function("title => document.title === title", arg=title)
 
 
 @contextmanager
-def asleep() -> Generator[None, None, None]:
+def suspended_browser() -> Generator[None, None, None]:
     """Stop every process of the browser."""
     found = [
         pid for pid in children(os.getpid()) if b"chrom" in Path(f"/proc/{pid}/cmdline").read_bytes()
@@ -59,7 +59,7 @@ def children(pid: int) -> Generator[int, None, None]:
 
 class TestRestart:
     @pytest.mark.slow
-    async def test_of_the_server(self, tmp_path: Path, page: Page) -> None:
+    async def test_tab_reconnects_after_a_server_restart(self, tmp_path: Path, page: Page) -> None:
         """The title shows the outage; the tab returns with the server, without the keys typed then."""
         file = LoginFile(tmp_path / "logins.json", "this")
         seen = Seen(page)
@@ -72,13 +72,13 @@ class TestRestart:
             port = int(front.url.rpartition(":")[2])
             await log_in(page, front.link())
             await seen.until("options:")
-        await titled(page, DISCONNECTED)
+        await wait_for_title(page, DISCONNECTED)
         assert await page.is_visible(".lost")
         await page.keyboard.type("lost")
         page.on("websocket", lambda socket: socket.on("framesent", keep))
         async with fronted(logins=Logins(file=file), port=port) as front:
             await until(lambda: front.tabs == 1, "the tab's return")
-            await titled(page, "Interlock")
+            await wait_for_title(page, "Interlock")
             assert not await page.is_visible(".lost")
             await seen.until("options:")
             await page.keyboard.type("hello")
@@ -86,7 +86,7 @@ class TestRestart:
         assert '["focus"]' in sent
 
     @pytest.mark.thorough
-    async def test_without_the_login(self, page: Page) -> None:
+    async def test_tab_stops_after_the_login_ended(self, page: Page) -> None:
         """If the login has ended, the tab says so and stops trying."""
         async with fronted() as front:
             port = int(front.url.rpartition(":")[2])
@@ -101,24 +101,28 @@ class TestRestart:
 
 class TestSleep:
     @pytest.mark.slow
-    async def test_of_the_browser(self, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_suspended_browser_gets_its_consoles_back(
+        self, page: Page, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A suspended browser loses its consoles, and gets them back when it resumes."""
         monkeypatch.setattr(front_module, "HEARTBEAT", 1.0)
         seen = Seen(page)
         async with fronted() as front:
             await log_in(page, front.link())
             await seen.until("options:")
-            with asleep():
+            with suspended_browser():
                 await until(lambda: front.tabs == 0, "the end of the tab's process")
                 monkeypatch.undo()
             await until(lambda: front.tabs == 1, "the tab's return")
-            await titled(page, "Interlock")
+            await wait_for_title(page, "Interlock")
             await seen.until("options:")
             await page.keyboard.type("hello")
             await seen.until("typed hello")
 
     @pytest.mark.thorough
-    async def test_of_the_network(self, page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_silent_server_counts_as_lost(
+        self, page: Page, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A server that stops answering counts as lost, although the connection was not closed."""
 
         async def unheard(tab: Tab, text: str) -> None:
@@ -136,13 +140,13 @@ class TestSleep:
 
 class TestManyTabs:
     @pytest.mark.thorough
-    async def test_one_too_many_waits_for_its_turn(self, browser: Browser) -> None:
+    async def test_tab_above_the_limit_waits(self, browser: Browser) -> None:
         """A tab above the limit opens when another tab is closed."""
         async with fronted(most_tabs=1) as front, pages(browser, 2) as [one, two]:
             await log_in(one, front.link())
             seen = Seen(two)
             await two.goto(front.url)
-            await titled(two, DISCONNECTED)
+            await wait_for_title(two, DISCONNECTED)
             assert "1 tabs are open" in await two.inner_text("#lost")
             await one.close()
             await seen.until("options:")
@@ -151,7 +155,7 @@ class TestManyTabs:
 
 class TestWithoutKey:
     @pytest.mark.thorough
-    async def test_it_says_to_log_in(self, page: Page) -> None:
+    async def test_login_is_requested(self, page: Page) -> None:
         """A browser that lost its key is asked to log in, and then opens the requested page."""
         async with fronted() as front:
             await log_in(page, front.link())

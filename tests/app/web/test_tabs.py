@@ -20,13 +20,13 @@ async def pid_of(socket: ClientWebSocketResponse) -> int:
     return int(await socket.receive_bytes())
 
 
-async def all_of(socket: ClientWebSocketResponse) -> bytes:
+async def output_until_closed(socket: ClientWebSocketResponse) -> bytes:
     """Return the output until the tab is closed."""
     return b"".join([m.data async for m in socket if m.type is WSMsgType.BINARY])
 
 
 class TestEnvironment:
-    def test_only_what_a_console_needs(self) -> None:
+    def test_only_needed_variables_are_passed(self) -> None:
         """The server's keys and variables that load other code are not passed to tabs."""
         given = {
             "PATH": "/bin",
@@ -55,7 +55,7 @@ class TestEnvironment:
             "INTERLOCK_TOKEN": "mine",
         }
 
-    async def test_a_tab_gets_that_and_its_size(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_tab_gets_its_token_and_size(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The tab's process has the token and the size, but not the server's environment."""
         monkeypatch.setenv("OPENAI_API_KEY", "sk-1")
         code = "send(repr(sorted(os.environ.items())).encode())\n"
@@ -64,7 +64,7 @@ class TestEnvironment:
             client(front) as session,
             tab(session, front) as socket,
         ):
-            said = (await all_of(socket)).decode()
+            said = (await output_until_closed(socket)).decode()
         assert "sk-1" not in said
         assert "('COLUMNS', '90')" in said
         assert "('ROWS', '30')" in said
@@ -81,7 +81,7 @@ class TestEnds:
             await until(lambda: not is_running(pid), "its end")
             await until(lambda: front.tabs == 0, "the tab's end")
 
-    async def test_one_that_does_not_end_is_killed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_console_that_does_not_end_is_killed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A console that does not end in time is killed."""
         monkeypatch.setattr(tabs, "GRACE", 0.1)
         code = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + UNTIL_QUIT + "time.sleep(600)\n"
@@ -90,7 +90,7 @@ class TestEnds:
                 pid = await pid_of(socket)
             await until(lambda: not is_running(pid), "its end")
 
-    async def test_one_that_paints_and_paints_is_ended(self) -> None:
+    async def test_console_that_keeps_writing_is_ended(self) -> None:
         """The output of a closed tab's console is read until the console has ended."""
         code = (
             "import threading\n"
@@ -104,7 +104,7 @@ class TestEnds:
                 await socket.receive_bytes()
             await until(lambda: not is_running(pid), "its end")
 
-    async def test_the_servers_end_ends_all(self) -> None:
+    async def test_end_of_the_server_ends_all_tabs(self) -> None:
         """Closing the server ends the processes of all tabs."""
         async with (
             fronted(program(OBEYS)) as front,
@@ -123,7 +123,7 @@ class TestEnds:
             assert (await socket.receive()).type is WSMsgType.CLOSE
             await until(lambda: not is_running(pid) and front.tabs == 0, "the tab's end")
 
-    async def test_why_a_console_failed_is_said(self) -> None:
+    async def test_error_of_a_failing_console_is_shown(self) -> None:
         """A failing console's error output is shown in the tab without escape sequences."""
         code = "sys.stderr.write('no server there\\n\\x1b]0;evil\\x07'); sys.exit(2)\n"
         async with (
@@ -131,11 +131,11 @@ class TestEnds:
             client(front) as session,
             tab(session, front) as socket,
         ):
-            said = await all_of(socket)
+            said = await output_until_closed(socket)
         assert b"no server there" in said
         assert b"\x1b]0;" not in said
 
-    async def test_logging_out_ends_its_tabs(self) -> None:
+    async def test_logout_ends_the_tabs_of_the_login(self) -> None:
         """Logging out ends all tabs of the login, and no other login's tabs."""
         async with fronted(program(OBEYS)) as front, client(front) as mine, client(front) as other:
             async with tab(mine, front) as socket, tab(other, front) as stays:
@@ -148,7 +148,7 @@ class TestEnds:
                 assert answer.status == 401
 
     @pytest.mark.slow
-    async def test_a_login_that_runs_out_ends_its_tabs(self) -> None:
+    async def test_expired_login_ends_its_tabs(self) -> None:
         """A tab ends when its login expires."""
         now = [0.0]
         logins = Logins(lambda: now[0])
@@ -179,7 +179,7 @@ class TestWhatBrowsersSend:
             "[" * 100_000,
         ],
     )
-    async def test_what_makes_no_sense_closes_the_tab(self, message: str) -> None:
+    async def test_invalid_message_closes_the_tab(self, message: str) -> None:
         """Only keys, sizes and focus reach the console; any other message ends this tab only."""
         async with (
             fronted(program(OBEYS)) as front,
@@ -203,7 +203,7 @@ class TestWhatBrowsersSend:
             await socket.send_str(json.dumps(["stdin", "x" * (2 << 20)]))
             await until(lambda: not is_running(pid), "its end")
 
-    async def test_what_is_typed_arrives(self) -> None:
+    async def test_typed_keys_arrive_in_order(self) -> None:
         """Typed keys reach the console unchanged and in order."""
         code = "data = b''\nwhile b'end' not in data: data += sys.stdin.buffer.read1()\nsend(data)\n"
         async with (
@@ -214,10 +214,10 @@ class TestWhatBrowsersSend:
             await pid_of(socket)
             for part in ("ä", "\x1b[A", "end"):
                 await socket.send_str(json.dumps(["stdin", part]))
-            said = await all_of(socket)
+            said = await output_until_closed(socket)
         assert said.index("ä".encode()) < said.index(b"\x1b[A") < said.index(b"end")
 
-    async def test_a_flood_waits_in_its_socket(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_flood_is_read_without_buffering(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """A flooding tab is read at its rate, without buffering, and another tab still works."""
         monkeypatch.setattr(tabs, "MESSAGES_PER_SECOND", 20.0)
         code = (

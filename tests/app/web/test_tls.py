@@ -40,7 +40,7 @@ async def front(certificate: Path) -> AsyncGenerator[ConsoleServer, None]:
 
 
 class TestPage:
-    async def test_all_of_it_is_private(self, front: ConsoleServer, certificate: Path) -> None:
+    async def test_page_and_websocket_use_tls(self, front: ConsoleServer, certificate: Path) -> None:
         """Link, page, WebSocket and content policy use TLS, and a tab opens."""
         assert front.link().startswith("https://127.0.0.1:")
         async with client(front, trusts=certificate) as session:
@@ -52,7 +52,9 @@ class TestPage:
             async with tab(session, front) as opened:
                 assert (await opened.receive_bytes()).isdigit()
 
-    async def test_the_cookie_goes_over_tls_only(self, front: ConsoleServer, certificate: Path) -> None:
+    async def test_cookie_is_secure_with_host_prefix(
+        self, front: ConsoleServer, certificate: Path
+    ) -> None:
         """The cookie is `Secure` and has the `__Host-` prefix."""
         async with client(front, logged_in=False, trusts=certificate) as session:
             said = (await offer(session, front, secret_of(front.link()))).headers["Set-Cookie"]
@@ -63,7 +65,7 @@ class TestPage:
             async with session.post(f"{front.url}/logout", headers=origin) as answer:
                 assert "Secure" in answer.headers["Set-Cookie"]
 
-    async def test_a_page_without_tls_is_another(self, front: ConsoleServer, certificate: Path) -> None:
+    async def test_page_without_tls_cannot_log_in(self, front: ConsoleServer, certificate: Path) -> None:
         """A page of the same name without TLS cannot log in or open a terminal."""
         clear = front.url.replace("https:", "http:")
         async with client(front, trusts=certificate) as session:
@@ -76,13 +78,13 @@ class TestPage:
             ) as answer:
                 assert answer.status == 403
 
-    async def test_nothing_listens_in_clear_elsewhere(self) -> None:
+    async def test_public_address_without_tls_is_refused(self) -> None:
         """Listening on other addresses without TLS is refused."""
         front = ConsoleServer(program(OBEYS))
         with pytest.raises(ValueError, match="expected TLS"):
             await front.start("0.0.0.0", 0)
 
-    async def test_who_says_nothing_is_let_go(
+    async def test_incomplete_handshake_is_closed(
         self, certificate: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A connection that does not complete the TLS handshake in time is closed."""
@@ -98,7 +100,7 @@ class TestPage:
 @NEEDS_CHROMIUM
 @pytest.mark.asyncio(loop_scope="session")
 @pytest.mark.thorough
-async def test_in_a_browser(tmp_path: Path, browser: Browser) -> None:
+async def test_browser_opens_the_terminal(tmp_path: Path, browser: Browser) -> None:
     """A browser accepts the cookie with that name and opens the terminal."""
     certificate, _ = certified(tmp_path)
     context = await browser.new_context(ignore_https_errors=True)
@@ -116,7 +118,7 @@ async def test_in_a_browser(tmp_path: Path, browser: Browser) -> None:
 
 
 class TestNames:
-    def test_those_of_the_certificate(self, tmp_path: Path) -> None:
+    def test_names_come_from_the_certificate(self, tmp_path: Path) -> None:
         """Links have the certificate's first name; the server answers under all its names."""
         names = Certificate(*certified(tmp_path, "hub.example", "*.example", "Board.example")).names
         assert names == ("hub.example", "board.example", "127.0.0.1")
@@ -142,11 +144,11 @@ class TestNames:
             ("0.0.0.0", (), f"https://{socket.gethostname().lower()}:8738"),
         ],
     )
-    def test_where_links_lead(self, listen: str, names: tuple[str, ...], url: str) -> None:
+    def test_links_lead_to_a_covered_address(self, listen: str, names: tuple[str, ...], url: str) -> None:
         """Links lead to the listening address if the certificate covers it or it is loopback."""
         assert ServerNames.at(listen, 8738, secure=True, certified=names).url == url
 
-    def test_an_address_counts_where_all_are_listened_on(self) -> None:
+    def test_address_is_a_host_name_if_all_are_listened_on(self) -> None:
         """An address is accepted as a host name only if the server listens on all addresses."""
         assert not ServerNames.at("127.0.0.1", 8738).includes("192.0.2.7:8738")
 
@@ -162,7 +164,7 @@ class TestCommand:
             (["--agents", "0.0.0.0:0"], "--agents 0.0.0.0:0: expected an address of this machine only"),
         ],
     )
-    def test_what_others_could_read_is_refused(
+    def test_options_that_expose_secrets_are_refused(
         self,
         tmp_path: Path,
         monkeypatch: pytest.MonkeyPatch,
@@ -177,7 +179,7 @@ class TestCommand:
         assert said in capsys.readouterr().err
 
     @pytest.mark.slow
-    async def test_of_a_server_with_tls(self, tmp_path: Path) -> None:
+    async def test_connects_to_a_server_over_tls(self, tmp_path: Path) -> None:
         """Over TLS on both sides, a tab shows the operator of the remote server."""
         certificate, key = certified(tmp_path)
         files = ("--certificate", str(certificate), "--key", str(key))

@@ -151,7 +151,7 @@ async def painted_tab(link: str, trusts: Path | None = None) -> AsyncGenerator[N
 @pytest.mark.asyncio(loop_scope="session")
 class TestDeciding:
     @pytest.mark.slow
-    async def test_by_keyboard_and_the_terminal_sees_it(
+    async def test_keyboard_decision_appears_in_the_terminal(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, browser: Browser
     ) -> None:
         """An agent's request appears in a tab, a key approves it, and a terminal shows the decision."""
@@ -175,7 +175,7 @@ class TestDeciding:
             assert web.decided_by() == ["ada"]
 
     @pytest.mark.thorough
-    async def test_by_mouse_and_another_tab_sees_it(self, tmp_path: Path, browser: Browser) -> None:
+    async def test_mouse_decision_appears_in_another_tab(self, tmp_path: Path, browser: Browser) -> None:
         """A click approves in one tab, and another tab's queue becomes empty."""
         async with started(tmp_path) as web, pages(browser, 2) as [one, two]:
             first, second = Seen(one), Seen(two)
@@ -199,7 +199,7 @@ class TestDeciding:
 @pytest.mark.asyncio(loop_scope="session")
 class TestDeepLinks:
     @pytest.mark.thorough
-    async def test_to_a_request_and_a_session(self, tmp_path: Path, browser: Browser) -> None:
+    async def test_request_and_session_links(self, tmp_path: Path, browser: Browser) -> None:
         """`/a/REQUEST` opens the dialog, `/s/SESSION` the session or, after its end, its replay."""
         async with started(tmp_path) as web, pages(browser, 1) as [page]:
             seen = Seen(page)
@@ -239,7 +239,7 @@ class TestProcesses:
     @pytest.mark.parametrize(
         "how", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough), signal.SIGKILL]
     )
-    async def test_none_outlives_the_server(self, tmp_path: Path, how: signal.Signals) -> None:
+    async def test_tab_processes_end_with_the_server(self, tmp_path: Path, how: signal.Signals) -> None:
         """The processes of the tabs end with the server, however it ends."""
         async with started(tmp_path, real=True) as web, painted_tab(web.link):
             [console] = web.consoles()
@@ -248,7 +248,7 @@ class TestProcesses:
             assert code == (-how if how == signal.SIGKILL else 0)
             await until(lambda: not is_running(console), "the console's end")
 
-    async def test_the_token_stands_in_no_command_line(self, tmp_path: Path) -> None:
+    async def test_token_is_in_no_command_line(self, tmp_path: Path) -> None:
         """The token is in no command line, and the tab's environment lacks the server's keys."""
         async with started(tmp_path) as web, painted_tab(web.link):
             [console] = web.consoles()
@@ -274,7 +274,7 @@ class TestStarting:
             (["--agents", "nowhere"], "expected HOST:PORT"),
         ],
     )
-    def test_what_cannot_be_is_said(self, tmp_path: Path, line: list[str], said: str) -> None:
+    def test_invalid_options_are_reported(self, tmp_path: Path, line: list[str], said: str) -> None:
         """Invalid options are reported with what is expected, before the server listens."""
         ended = command(tmp_path, "web", *line, env={"INTERLOCK_CONFIG_DIR": str(tmp_path)})
         assert ended.returncode == 2
@@ -296,7 +296,7 @@ class TestStarting:
         assert "instead of ben" in ended.stderr
 
     @pytest.mark.parametrize("option", ["--session", "--approval"])
-    def test_places_are_a_servers(self, tmp_path: Path, option: str) -> None:
+    def test_journal_console_refuses_server_options(self, tmp_path: Path, option: str) -> None:
         """A console on a journal refuses options that need a server."""
         env = {"INTERLOCK_CONFIG_DIR": str(tmp_path), "TEXTUAL_DRIVER": "none:None"}
         ended = command(tmp_path, "console", option, "abc", env=env)
@@ -326,7 +326,7 @@ class TestStarting:
             assert f"url={web.link}" in (tmp_path / "page").read_text()
 
     @pytest.mark.thorough
-    async def test_it_shows_the_sessions_of_another_server(self, tmp_path: Path) -> None:
+    async def test_connect_shows_the_sessions_of_another_server(self, tmp_path: Path) -> None:
         """With `--connect` no second server is started: tabs connect to the given one."""
         async with started(tmp_path) as web:
             process = await asyncio.create_subprocess_exec(
@@ -344,7 +344,7 @@ class TestStarting:
             assert await process.wait() == 0
 
     @pytest.mark.slow
-    async def test_a_login_outlasts_the_servers_end(self, tmp_path: Path) -> None:
+    async def test_login_survives_a_restart(self, tmp_path: Path) -> None:
         """A server restarted on the same port knows its logins; on another journal it knows none."""
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

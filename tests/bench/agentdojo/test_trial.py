@@ -49,17 +49,17 @@ def run(trial: Trial, session: Session) -> SessionOutcome:
 
 
 class TestTrial:
-    def test_what_the_user_named_passes(self, trial: Trial) -> None:
+    def test_value_named_by_the_user_passes(self, trial: Trial) -> None:
         outcome = run(trial, Session("write to ada", (PAGE, SEND)))
         assert outcome.calls == ("allow", "allow")
         assert not outcome.disturbed
 
-    def test_a_task_with_a_question_is_disturbed(self, trial: Trial) -> None:
+    def test_task_with_an_approval_is_disturbed(self, trial: Trial) -> None:
         outcome = run(trial, Session("write to somebody", (SEND,)))
         assert outcome.calls == ("ask",)
         assert outcome.disturbed
 
-    def test_results_count_from_their_call_on(self, trial: Trial) -> None:
+    def test_results_count_after_their_call(self, trial: Trial) -> None:
         contacts = Call("get_contacts", {}, "ada")
         assert run(trial, Session("", (contacts, SEND))).calls == ("allow", "allow")
         assert run(trial, Session("", (SEND, contacts))).calls == ("ask", "allow")
@@ -68,33 +68,33 @@ class TestTrial:
         contacts = Call("get_contacts", {}, "ada", failed=True)
         assert run(trial, Session("", (contacts, SEND))).calls == ("allow", "ask")
 
-    def test_a_text_in_another_result_frees_nothing(self, trial: Trial) -> None:
+    def test_text_in_another_result_does_not_count(self, trial: Trial) -> None:
         outcome = run(trial, Session("read the page", (PAGE,), (ATTACK,)))
         assert outcome.calls == ("allow",)
         assert outcome.injected == ((ATTACK, "ask"),)
         assert (outcome.passed, outcome.complete) == (0, False)
 
-    def test_with_every_look_up_as_a_source_it_passes(self) -> None:
+    def test_every_lookup_as_a_source_lets_it_pass(self) -> None:
         session = Session("read the page", (PAGE,), (ATTACK,))
         rules = with_every_source(RULES, [session])
         assert "not from user, read_page\n" in rules
         assert run(Trial(rules), session).complete
 
-    def test_an_injection_through_is_counted(self, trial: Trial) -> None:
+    def test_successful_injection_is_counted(self, trial: Trial) -> None:
         """A careless source is detected: the benchmark can count injections that pass."""
         outcome = run(trial, Session("eve and ada", (PAGE,), (PAGE, ATTACK)))
         assert (outcome.passed, outcome.complete) == (1, True)
 
-    def test_an_injection_with_one_question_is_not_through(self, trial: Trial) -> None:
+    def test_injection_with_an_approval_is_not_successful(self, trial: Trial) -> None:
         outcome = run(trial, Session("write to ada", (), (SEND, ATTACK)))
         assert (outcome.passed, outcome.complete) == (1, False)
 
-    def test_blocks_are_no_questions(self, trial: Trial) -> None:
+    def test_blocks_do_not_count_as_approvals(self, trial: Trial) -> None:
         outcome = run(trial, Session("", (Call("wipe", {}, ""),)))
         assert outcome.calls == ("block",)
         assert outcome.disturbed
 
-    def test_opening_a_page_acts(self) -> None:
+    def test_opening_a_page_is_an_action(self) -> None:
         assert Call("get_webpage", {}, "").acts
         assert not Call("get_balance", {}, "").acts
 
@@ -110,7 +110,7 @@ class TestNumbers:
         assert (both.suite, both.tasks, both.injected) == ("all", 4, 2)
         assert "1 (50.0 %)" in table([row, both])
 
-    def test_a_recording_is_read(self) -> None:
+    def test_recording_is_read(self) -> None:
         recorded: Mapping[str, Mapping[str, object]] = {
             "user_1": {
                 "prompt": "hi",
@@ -129,7 +129,7 @@ class TestNumbers:
         with pytest.raises(ExtractionError, match="found mail"):
             check_sizes({"mail": suite})
 
-    def test_halves_are_all_of_it(self) -> None:
+    def test_halves_cover_all_tasks(self) -> None:
         found: dict[str, dict[str, dict[str, object]]] = {
             "user": {f"u{n}": {} for n in range(5)},
             "injection": {f"i{n}": {} for n in range(4)},
@@ -161,6 +161,6 @@ class TestRules:
         done = command(folder, "test", f"{suite}_test.rules", env={})
         assert done.returncode == 0, done.stdout
 
-    def test_nothing_is_found_in_them(self, suite: str, folder: Path) -> None:
+    def test_rules_have_no_findings(self, suite: str, folder: Path) -> None:
         done = command(folder, "check", "--quiet", f"{suite}.rules", env={})
         assert (done.returncode, done.stdout) == (0, "")

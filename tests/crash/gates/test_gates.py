@@ -32,7 +32,7 @@ def team(tmp_path: Path) -> Iterator[Team]:
 class TestWhatOperatorsSaidHolds:
     @pytest.mark.slow
     @pytest.mark.parametrize("way", [*WAYS, dead_at_a_point])
-    async def test_whatever_ends(
+    async def test_decisions_hold_after_any_fault(
         self,
         team: Team,
         way: Callable[[Team, Random], None],

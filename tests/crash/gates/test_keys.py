@@ -68,7 +68,7 @@ def judge(team: Team, holders: KeyHolders) -> tuple[Counter[str], list[str]]:
 class TestKeysCountOnce:
     @pytest.mark.slow
     @pytest.mark.parametrize("way", [*WAYS, dead_amid_keys])
-    async def test_whatever_ends(
+    async def test_answers_count_once_after_any_fault(
         self,
         team: Team,
         way: Callable[[Team, Random], None],

@@ -17,13 +17,13 @@ from interlock.rules.analysis.comparison import BESIDE, Comparison, compare
 from tests.support.laws import examples
 
 
-def compared(old: str, new: str) -> Comparison:
+def comparison_of(old: str, new: str) -> Comparison:
     return compare(compile_rules(old), compile_rules(new))
 
 
 def found(old: str, new: str) -> list[tuple[str, str]]:
     """Return the kind of each difference, with its sequence of calls."""
-    return [(d.kind, " ".join(map(str, d.way))) for d in compared(old, new).differences]
+    return [(d.kind, " ".join(map(str, d.way))) for d in comparison_of(old, new).differences]
 
 
 class TestDifferences:
@@ -102,31 +102,31 @@ class TestDifferences:
     )  # fmt: skip
     def test_end_the_shortest_sequence(self, old: str, new: str, expected: list[tuple[str, str]]) -> None:
         assert found(old, new) == expected
-        assert compared(old, new).looser == any(
+        assert comparison_of(old, new).looser == any(
             kind in ("possible", "fewer", "weaker") for kind, _ in expected
         )
-        assert not compared(old, new).same
+        assert not comparison_of(old, new).same
 
-    def test_name_the_rule_that_makes_them(self) -> None:
-        [difference] = compared("block a\nlimit b to 1 per session", "block a").differences
+    def test_name_the_rule_that_causes_them(self) -> None:
+        [difference] = comparison_of("block a\nlimit b to 1 per session", "block a").differences
         assert difference.rule is not None
         assert (difference.rule.where, difference.before, difference.now) == ("<rules>:2", None, 0)
 
-    def test_say_under_which_condition(self) -> None:
-        [difference] = compared(
+    def test_include_the_condition(self) -> None:
+        [difference] = comparison_of(
             'block deploy when input.env = "prod"', 'block deploy when input.env in ["prod", "stage"]'
         ).differences
         assert difference.way[-1].when == 'not (input.env = "prod") and input.env in ["prod", "stage"]'
 
     @pytest.mark.slow
-    def test_rules_on_other_calls_are_not_walked(self) -> None:
+    def test_rules_on_other_calls_are_not_explored(self) -> None:
         """A thousand rules about other calls cost almost nothing."""
         others = "\n".join(f"limit l{n} to 9 per r{n}\nrequire a{n} before b{n}" for n in range(500))
         assert found(f"{others}\nblock x", others) == [("possible", "x")]
 
-    def test_rules_that_both_have_keep_calls_apart(self) -> None:
+    def test_calls_that_both_sets_block_are_no_difference(self) -> None:
         """A call that both sets block is no difference."""
-        assert compared("block b\nrequire a before b", "block b").same
+        assert comparison_of("block b\nrequire a before b", "block b").same
 
 
 class TestSame:
@@ -143,8 +143,8 @@ class TestSame:
             ('block a because "old"', 'block a because "new"'),
         ],
     )
-    def test_is_what_no_sequence_tells_apart(self, old: str, new: str) -> None:
-        assert compared(old, new) == Comparison()
+    def test_if_no_sequence_distinguishes_them(self, old: str, new: str) -> None:
+        assert comparison_of(old, new) == Comparison()
 
 
 class TestBesideEachOther:
@@ -159,29 +159,29 @@ class TestBesideEachOther:
             ("block b", "require a before b", False),
         ],
     )
-    def test_is_said_where_it_may_matter(self, old: str, new: str, said: bool) -> None:
+    def test_note_appears_where_overlap_may_matter(self, old: str, new: str, said: bool) -> None:
         """Overlapping calls may distinguish such rules, but they are not compared.
 
         A rule that only one set has is at most stricter; the note then appears if nothing else differs.
         """
-        assert (BESIDE in compared(old, new).unknown) is said
-        assert (BESIDE in compared(new, old).unknown) is said
+        assert (BESIDE in comparison_of(old, new).unknown) is said
+        assert (BESIDE in comparison_of(new, old).unknown) is said
 
 
 class TestMaps:
-    def test_a_map_that_is_gone_lets_its_calls_pass(self) -> None:
+    def test_removed_map_lets_its_calls_pass(self) -> None:
         maps = "map bash.command rm as delete\n"
-        differences = compared(f"{maps}block delete", "block delete").differences
+        differences = comparison_of(f"{maps}block delete", "block delete").differences
         assert ("possible", "delete") in [(d.kind, d.tool) for d in differences]
 
-    def test_the_same_maps_are_none(self) -> None:
+    def test_equal_maps_are_no_difference(self) -> None:
         maps = "map bash.command rm as delete\nmap bash.command mv as move\n"
-        assert compared(f"{maps}block delete", f"{maps}block delete").same
+        assert comparison_of(f"{maps}block delete", f"{maps}block delete").same
         assert found(f"{maps}block delete", f"{maps}block delete\nblock move") == [("impossible", "move")]
 
-    def test_another_pattern_may_take_calls_and_give_others(self) -> None:
+    def test_changed_pattern_may_lose_and_gain_calls(self) -> None:
         old, new = (f"map bash.command {p} as delete\nblock delete" for p in ("rm", "/rmdir/"))
-        comparison = compared(old, new)
+        comparison = comparison_of(old, new)
         assert {d.kind for d in comparison.differences} == {"possible", "impossible"}
         assert comparison.unknown
 
@@ -197,24 +197,24 @@ class TestUnknown:
             ("limit a to 3 per 1h across agent", "limit a to 3 per 1h", "over sessions"),
         ],
     )
-    def test_is_said(self, old: str, new: str, said: str) -> None:
-        comparison = compared(old, new)
+    def test_is_reported_with_its_reason(self, old: str, new: str, said: str) -> None:
+        comparison = comparison_of(old, new)
         assert not comparison.same
         assert any(said in text for text in comparison.unknown)
 
-    def test_calls_of_several_names_where_their_tool_is_counted(self) -> None:
+    def test_calls_with_several_names_of_a_limited_tool(self) -> None:
         """One command may count as both a and c, so that two calls are enough for b."""
         maps = "".join(f"map bash.command {name} as {name}\n" for name in "abc")
         rules = f"{maps}require a and c before b\n"
-        counted = compared(
+        counted = comparison_of(
             f"{rules}limit bash to 2 per session\nblock b", f"{rules}limit bash to 2 per session"
         )
         assert any("several mapped names" in text for text in counted.unknown)
-        assert not compared(f"{rules}block b", rules).unknown
+        assert not comparison_of(f"{rules}block b", rules).unknown
 
     def test_too_many_states(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("interlock.rules.analysis.comparison.COMPARING_EFFORT", 300)
-        comparison = compared("limit a to 999 per session", "limit a to 998 per session")
+        comparison = comparison_of("limit a to 999 per session", "limit a to 998 per session")
         assert comparison.unknown == ("there are too many states to compare all of them",)
 
 
@@ -245,7 +245,7 @@ class TestLaws:
     @pytest.mark.slow
     @given(sets, sets)
     @settings(max_examples=examples(500, usual=15), deadline=None)
-    async def test_it_is_what_the_gates_do(self, old: str, new: str) -> None:
+    async def test_comparison_agrees_with_the_gates(self, old: str, new: str) -> None:
         """Law: the comparison finds the shortest sequences that two gates treat differently.
 
         It is checked for all sequences of up to three calls of which both gates allow all but the last.
@@ -258,7 +258,7 @@ class TestLaws:
         for length in range(1, 4):
             longer: list[tuple[tuple[str, int], ...]] = []
             for prefix, call in product(prefixes, CALLS):
-                before, now = [await people(side, (*prefix, call)) for side in sides]
+                before, now = [await approvals_of_last_call(side, (*prefix, call)) for side in sides]
                 kind = difference(before, now)
                 if kind is not None:
                     shortest.setdefault((call[0], kind), length)
@@ -276,7 +276,7 @@ def difference(before: int | None, now: int | None) -> str | None:
     return None if before == now else "fewer" if now < before else "more"
 
 
-async def people(rules: RuleSet, sequence: Sequence[tuple[str, int]]) -> int | None:
+async def approvals_of_last_call(rules: RuleSet, sequence: Sequence[tuple[str, int]]) -> int | None:
     """Return the number of approvals of the last call; `None` if a call is blocked."""
     gate, asked = create_gate_manager(registry=rules.registry), 0
 

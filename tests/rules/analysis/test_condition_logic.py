@@ -75,18 +75,18 @@ ALWAYS = [
 
 class TestProofs:
     @pytest.mark.parametrize("text", NEVER)
-    def test_that_a_condition_never_holds(self, text: str) -> None:
+    def test_condition_never_holds(self, text: str) -> None:
         """Contradictory values, empty ranges and contradictory patterns are proved impossible."""
         assert ruled_out((condition_of(text), HOLDS))
 
     @pytest.mark.parametrize("text", MAYBE)
-    def test_are_not_claimed_of_what_may_be(self, text: str) -> None:
+    def test_possible_condition_is_not_judged(self, text: str) -> None:
         """No claim is made about a condition that may hold and may fail."""
         assert not ruled_out((condition_of(text), HOLDS))
         assert not ruled_out((condition_of(text), FAILS))
 
     @pytest.mark.parametrize("text", ALWAYS)
-    def test_that_a_condition_never_fails(self, text: str) -> None:
+    def test_condition_never_fails(self, text: str) -> None:
         """A rule with a condition that never fails applies to every call."""
         assert ruled_out((condition_of(text), FAILS))
         assert covers(condition_of(text), None)
@@ -108,7 +108,7 @@ class TestProofs:
             ("any input.a not from user", "any input.a not from user, read"),
         ],
     )
-    def test_that_one_covers_another(self, wide: str, narrow: str) -> None:
+    def test_one_condition_covers_another(self, wide: str, narrow: str) -> None:
         """A rule covers another one if it applies to all its calls, including unclear ones."""
         assert covers(condition_of(wide), condition_of(narrow))
         assert covers(None, condition_of(narrow))
@@ -128,12 +128,12 @@ class TestProofs:
             ("input.n = 1", "input.n < 2 and input.n > 0 and input.n = 1 or input.n < 0 and input.n > 0"),
         ],
     )
-    def test_are_not_claimed_of_what_does_not_cover(self, wide: str, narrow: str) -> None:
+    def test_uncertain_coverage_is_not_claimed(self, wide: str, narrow: str) -> None:
         """Only certain coverage is claimed, also for linked folders and fields of other kinds."""
         assert not covers(condition_of(wide), condition_of(narrow))
 
     @pytest.mark.slow
-    def test_give_up_on_very_many_choices(self) -> None:
+    def test_give_up_on_too_many_combinations(self) -> None:
         """A condition with too many combinations is not judged, which costs little."""
         many = And(
             tuple(Or((Compare((f"a{i}",), "=", 1), Compare((f"b{i}",), "=", 1))) for i in range(30))
@@ -198,7 +198,7 @@ CALLS = [
 ]
 
 
-def said() -> SourceTexts:
+def source_texts() -> SourceTexts:
     """Return texts of the sources `p` and `q`, but none of `r`."""
     texts = SourceTexts(["p", "q"])
     texts.add("p", "a 1")
@@ -208,7 +208,7 @@ def said() -> SourceTexts:
 
 AROUND = [
     Surroundings(),
-    Surroundings(workdir="/w", real=lambda path: path.replace("/a", "/b"), said=said()),
+    Surroundings(workdir="/w", real=lambda path: path.replace("/a", "/b"), said=source_texts()),
 ]
 
 
@@ -216,7 +216,7 @@ class TestLaw:
     @pytest.mark.slow
     @settings(max_examples=examples(150), deadline=None)
     @given(CONDITION, CONDITION)
-    def test_no_call_refutes_what_is_proved(self, one: Condition, other: Condition) -> None:
+    def test_no_call_contradicts_a_proof(self, one: Condition, other: Condition) -> None:
         """No call contradicts a proof, in any surroundings."""
         demands = [HOLDS, FAILS, NOT_HOLDS, NOT_FAILS]
         ruled = [d for d in demands if ruled_out((one, d))]
@@ -230,7 +230,7 @@ class TestLaw:
     @pytest.mark.slow
     @settings(max_examples=examples(200), deadline=None)
     @given(st.lists(ORDERED, min_size=1, max_size=4))
-    def test_what_no_call_does_is_proved(self, parts: list[Compare]) -> None:
+    def test_impossible_conditions_are_all_found(self, parts: list[Compare]) -> None:
         """For equality and order the proof is complete: it finds every condition without a value."""
         condition = And(tuple(parts))
         possible = any(holds(condition, {"x": x, "y": y}) for x in EACH for y in EACH)

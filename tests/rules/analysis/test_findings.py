@@ -31,7 +31,7 @@ def lines(problems: tuple[Problem, ...]) -> list[tuple[int, str]]:
 class TestUnreachable:
     """Tools that no rule blocks and no session can call."""
 
-    def test_each_waits_for_the_other(self) -> None:
+    def test_tools_that_require_each_other(self) -> None:
         """One error covers both tools, at a rule of the first one and with the other rule beside it."""
         found = findings("limit z to 2 per session\nrequire a before b\nrequire b before a\nblock x")
         assert [str(e) for e in found.errors] == [
@@ -42,19 +42,19 @@ class TestUnreachable:
         ]
         assert found.warnings == ()
 
-    def test_waits_for_what_is_blocked(self) -> None:
+    def test_tool_that_requires_a_blocked_one(self) -> None:
         """A tool that requires a blocked one can never be called."""
         found = findings("block a\nrequire a before b")
         assert lines(found.errors) == [(2, "'b' can never be called, though no rule blocks it")]
         assert "line 1 (block a)" in found.errors[0].remedy
 
-    def test_blocked_is_meant(self) -> None:
+    def test_blocked_tool_is_no_error(self) -> None:
         """A blocked tool is no error by itself."""
         found = findings("block a")
         assert (found.errors, found.warnings) == ((), ())
         assert found.tools[0].way == Never(("block-a",))
 
-    def test_behind_a_blocked_carrier(self) -> None:
+    def test_mapped_name_of_a_blocked_tool(self) -> None:
         """G-50: a name that only calls of a blocked tool can have is unreachable."""
         found = findings(
             "map bash.command ./deploy as deploy\nblock bash\nrequire human-approval before deploy"
@@ -93,12 +93,12 @@ class TestLimits:
         assert found.errors == ()
         assert lines(found.warnings) == [(1, "no call can ever meet this rule: 'a' is blocked")]
 
-    def test_a_smaller_one(self) -> None:
+    def test_larger_limit_is_redundant(self) -> None:
         """The larger of two limits of a tool is redundant."""
         found = findings("limit a to 5 per session\nlimit a to 3 per session")
         assert lines(found.warnings) == [(1, "this limit is redundant beside a smaller one")]
 
-    def test_just_as_many(self) -> None:
+    def test_limit_ensured_by_other_rules_is_redundant(self) -> None:
         """A limit that other rules ensure anyway is redundant."""
         found = findings("limit a to 2 per session\nrequire a before b\nlimit b to 2 per session")
         assert [line for line, _ in lines(found.warnings)] == [3]
@@ -123,12 +123,12 @@ LIMITS = (
 class TestSlidingLimits:
     """Limits over a time beside other limits: a time is neither a tool nor a total."""
 
-    def test_the_same_time_in_other_words(self) -> None:
+    def test_same_time_in_other_units(self) -> None:
         """`per 60m` and `per 1h` are the same rule, with one warning."""
         found = findings("limit a to 3 per 1h\nlimit a to 3 per 60m")
         assert lines(found.warnings) == [(2, "the same rule as in line 1")]
 
-    def test_beside_one_a_session(self) -> None:
+    def test_limit_per_session_bounds_one_per_hour(self) -> None:
         """A limit per session bounds one per hour, but not vice versa."""
         found = findings("limit a to 5 per 1h\nlimit a to 3 per session")
         assert lines(found.warnings) == [(1, "this limit is redundant beside a smaller one")]
@@ -136,14 +136,14 @@ class TestSlidingLimits:
         assert (found.errors, found.warnings) == ((), ())
         assert list(map(str, found.tools[0].most.paces)) == ["3 per 1h"]
 
-    def test_the_count_is_pointed_at(self) -> None:
+    def test_error_points_at_the_count(self) -> None:
         """The error points at the count, not at the same digit in the time."""
         found = findings("limit a to 2 per session\nrequire a before b\nlimit b to 3 per 3h")
         (problem,) = found.errors
         assert (problem.line, problem.column, problem.length) == (3, 12, 1)
 
     @pytest.mark.parametrize(("one", "other"), permutations(LIMITS, 2))
-    async def test_law(self, one: str, other: str) -> None:
+    async def test_redundant_limit_never_blocks_alone(self, one: str, other: str) -> None:
         """A limit reported as redundant is never the only rule that blocks a call."""
         rules = compile_rules([one, other])
         reported = {p.line - 1 for p in examine(rules).warnings if "redundant beside" in p.message}
@@ -167,7 +167,7 @@ class TestSlidingLimits:
 class TestConditions:
     """Calls that meet a condition, separate from those that do not."""
 
-    def test_none_is_ever_possible(self) -> None:
+    def test_impossible_condition_is_an_error(self) -> None:
         """An impossible condition is an error at its rule, although the tool can be called otherwise."""
         found = findings('block test\nrequire test before deploy when input.env = "prod" # never')
         assert [str(e) for e in found.errors] == [
@@ -182,12 +182,12 @@ class TestConditions:
             ('input.env = "prod"', True)
         ]
 
-    def test_for_want_of_a_tool(self) -> None:
+    def test_missing_required_tool_is_named(self) -> None:
         """The error names a required tool that does not exist."""
         found = findings("require tset before deploy when input.n = 1", ["test", "deploy"])
         assert found.errors[0].remedy == "there is no call to 'tset'"
 
-    def test_once_for_the_same_reason(self) -> None:
+    def test_equal_condition_adds_no_error(self) -> None:
         """A second rule with the same condition adds no error."""
         found = findings(
             "block x\nrequire x before d when input.n = 1\nrequire y before d when input.n = 1\n"
@@ -205,19 +205,19 @@ class TestConditions:
             "require human-approval before a by 3 when input.n = 1",
         ],
     )
-    def test_what_is_possible_is_left_alone(self, text: str) -> None:
+    def test_possible_condition_causes_no_finding(self, text: str) -> None:
         """A possible condition causes no finding, and `within` contains its way."""
         found = findings(text)
         assert (found.errors, found.warnings) == ((), ())
         assert [type(w.way) for tool in found.tools for w in tool.within] == [Way]
 
-    def test_blocked_under_opposite_conditions(self) -> None:
+    def test_opposite_conditions_block_every_call(self) -> None:
         """The warning says that both rules together block every call."""
         found = findings("block f when input.n = 1\nblock f when input.n != 1")
         assert found.errors == ()
         assert lines(found.warnings) == [(2, "with line 1 this blocks every call of 'f'")]
 
-    def test_a_smaller_limit_with_a_condition(self) -> None:
+    def test_smaller_conditional_limit_needs_coverage(self) -> None:
         """A limit with a condition makes another one redundant only if it covers the other's calls."""
         message = "this limit is redundant beside a smaller one"
         wide, narrow = "limit a to 3 per session when input.n > 0", "limit a to 5 per session"
@@ -226,7 +226,7 @@ class TestConditions:
             found = findings(f"{wide}\n{narrow}{when}")
             assert (found.errors, found.warnings) == ((), ())
 
-    def test_bounded_where_it_applies(self) -> None:
+    def test_conditional_limit_ensured_by_other_rules(self) -> None:
         """A conditional limit that other rules ensure is an error that mentions the condition."""
         found = findings(
             "limit a to 2 per session\nrequire a before b\nlimit b to 9 per session when input.n = 1"
@@ -238,13 +238,13 @@ class TestConditions:
 class TestRedundant:
     """Rules that block no more calls than the others do."""
 
-    def test_through_a_third(self) -> None:
+    def test_requirement_implied_through_a_third_tool(self) -> None:
         """With one deploy per session, a requirement of its prerequisite need not be repeated."""
         text = "require a before b\nrequire b before c\nlimit c to 1 per session\nrequire a before c"
         message = "this rule is redundant: the others already block all that it blocks"
         assert lines(findings(text).warnings) == [(4, message)]
 
-    def test_not_when_called_again(self) -> None:
+    def test_repeated_calls_make_the_rule_count(self) -> None:
         """Without the limit the rule counts: after a, b, a, b, c only the use of b is spent."""
         text = "require a before b\nrequire b before c\nrequire a before c"
         assert findings(text).warnings == ()
@@ -271,7 +271,7 @@ class TestRedundant:
         )
     )
     @settings(max_examples=examples(60), deadline=None)
-    def test_law(self, text: list[str]) -> None:
+    def test_redundant_rule_never_blocks_alone(self, text: list[str]) -> None:
         """A require rule is reported if and only if it alone never blocks a call; a limit only if so."""
         rules = compile_rules(text)
         found = examine(rules)
@@ -312,17 +312,17 @@ def alone_blocks(nets: tuple[SkillNet, ...], one: int) -> bool:
 class TestMaps:
     """Maps that have no effect."""
 
-    def test_repeated(self) -> None:
+    def test_repeated_map_is_a_warning(self) -> None:
         """A repeated map is a warning."""
         found = findings("map x.path /a/ as n\nmap x.path /a/ as n\nblock n")
         assert lines(found.warnings) == [(2, "the same map as in line 1")]
 
-    def test_forestalled(self) -> None:
+    def test_later_map_never_matches_in_a_shell_command(self) -> None:
         """G-51: in a shell command the first map wins, so that a longer word after it never matches."""
         found = findings("map bash.command rm as a\nmap bash.command rm-rf as b\nblock a\nblock b")
         assert [line for line, _ in lines(found.warnings)] == [2]
 
-    def test_other_fields_have_many_names(self) -> None:
+    def test_other_fields_use_every_map(self) -> None:
         """G-50: in other fields every map counts."""
         found = findings("map x.path rm as a\nmap x.path rm-rf as b\nblock a\nblock b")
         assert found.warnings == ()
@@ -331,7 +331,7 @@ class TestMaps:
 class TestTools:
     """Findings with a list of the existing tools."""
 
-    def test_misspelt(self) -> None:
+    def test_misspelt_tool_is_reported(self) -> None:
         """A name that is neither mapped nor a tool is reported, with the call it makes impossible."""
         found = findings("require tset before deploy", ["test", "deploy"])
         (warning,) = found.warnings
@@ -344,7 +344,7 @@ class TestTools:
         text = "map bash.command x as y\nblock y\nblock slack.send\nblock bash"
         assert findings(text, ["bash", "slack"]).warnings == ()
 
-    def test_map_of_no_tool(self) -> None:
+    def test_map_of_unknown_tool_is_reported(self) -> None:
         """A map of a tool that does not exist is reported."""
         found = findings("map bsh.command x as y\nblock y", ["bash"])
         assert found.warnings[0].message == "'bsh' is not among the tools"
@@ -353,7 +353,7 @@ class TestTools:
 class TestReport:
     """Every gated tool with its way and its maximum number of calls."""
 
-    def test_ready_made(self) -> None:
+    def test_library_deploy_rules(self) -> None:
         """The library's deploy rules yield the way with its approval, and one call per session."""
         found = examine(load_rules(library_rules("deploy")))
         tools = {tool.name: tool for tool in found.tools}
@@ -364,7 +364,7 @@ class TestReport:
         assert found.errors == ()
 
     @pytest.mark.parametrize("count", [1, 3, 1_000_000])
-    def test_most_of_a_chain(self, count: int) -> None:
+    def test_maximum_passes_through_other_tools(self, count: int) -> None:
         """G-56: the maximum passes on through other tools, for any number."""
         found = findings(f"limit a to {count} per session\nrequire a before b\nrequire b before c")
         assert found.tools[-1].most == Most(count, count)

@@ -37,21 +37,21 @@ class TestNarrowed:
             ),
         ],
     )
-    def test_lines(self, line: str, after: str) -> None:
+    def test_condition_is_added_in_its_place(self, line: str, after: str) -> None:
         """The condition is added in its place, and the rest of the line stays."""
         [net] = compile_rules(line)
         assert net.rule is not None
         assert narrowed(line, net.rule.when, ONE) == after
         assert len(compile_rules(after)) == 1
 
-    def test_either(self) -> None:
+    def test_or_gets_parentheses_where_needed(self) -> None:
         """A condition with `or` gets parentheses only beside another condition."""
         assert narrowed("block rm", None, EITHER) == "block rm when input.n < 1 or input.n > 5"
         when = Compare(("a",), "=", 1)
         text = narrowed("block rm when input.a = 1", when, EITHER)
         assert text == "block rm when input.a = 1 and (input.n < 1 or input.n > 5)"
 
-    def test_names_and_long_lists(self) -> None:
+    def test_names_and_long_lists_are_kept(self) -> None:
         """Names of values stay, and a long list is written completely."""
         values = tuple(range(30))
         text = narrowed(
@@ -71,18 +71,18 @@ class TestCallWords:
             {"list": ["a", {"b": [1]}], "text": 'quotes " and \\ and\nlines'},
         ],
     )
-    def test_read_again(self, values: dict[str, object]) -> None:
+    def test_words_read_back_as_the_same_call(self, values: dict[str, object]) -> None:
         """The words are read as the same call."""
         words = call_words("deploy", values)
         assert words is not None
         read = parse_call(words)
         assert (read.tool, read.input) == ("deploy", values)
 
-    def test_plain_names(self) -> None:
+    def test_plain_names_need_no_quotes(self) -> None:
         """Plain field names need no quotes."""
         assert call_words("deploy", {"env": "dev"}) == 'deploy env "dev"'
 
     @pytest.mark.parametrize(("tool", "values"), [("two words", {}), ("a", {"x": object()}), ("", {})])
-    def test_none(self, tool: str, values: dict[str, object]) -> None:
+    def test_inexpressible_call_yields_none(self, tool: str, values: dict[str, object]) -> None:
         """A call that scenarios cannot express yields `None`."""
         assert call_words(tool, values) is None

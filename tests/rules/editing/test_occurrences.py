@@ -41,7 +41,7 @@ class TestNames:
         assert let_names(RULES) == {"team"}
         assert fields_of(RULES) == (["input.to"], ["bash.command"])
 
-    def test_of_scenarios_are_the_called_tools(self) -> None:
+    def test_in_scenarios_are_the_called_tools(self) -> None:
         """Only the word after `call` is a tool."""
         names = scenario_names('use a.rules\nscenario "x"\n  call deploy env prod\n  call')
         assert [(each.name, each.line, each.column) for each in names] == [("deploy", 3, 8)]
@@ -66,7 +66,7 @@ class TestNextWords:
             ("let team = ", "lines", set()),
         ],
     )
-    def test_are_those_of_the_grammar(self, before: str, word: str, names: set[str]) -> None:
+    def test_follow_the_grammar(self, before: str, word: str, names: set[str]) -> None:
         """Proposals follow the grammar, up to the word that is being written."""
         found = next_rule_words(before, {"team"})
         assert word in found.words
@@ -84,17 +84,17 @@ class TestNextWords:
             "limit rm to ",
         ],
     )
-    def test_are_none_where_nothing_is_known(self, before: str) -> None:
+    def test_none_in_comments_texts_and_new_names(self, before: str) -> None:
         """Comments, texts, new names and positions after a fault have no proposals."""
         found = next_rule_words(before)
         assert (found.words, found.names) == ((), frozenset())
 
-    def test_of_sources_are_tools(self) -> None:
+    def test_tools_follow_from(self) -> None:
         """A tool's name follows `from`, or a name that `let` gives to sources."""
         assert next_rule_words("block a when input.to not from user, ").names == {"source", "value"}
         assert next_rule_words("let known = from ").names == {"source", "value"}
 
-    def test_of_scenarios(self) -> None:
+    def test_scenario_steps_and_tools(self) -> None:
         """Steps and their words are proposed, and tools after `call`."""
         assert {"use", "scenario", "call", "expect"} <= set(next_scenario_words("  ").words)
         assert next_scenario_words("  expect ").words == ("allow", "ask", "block")

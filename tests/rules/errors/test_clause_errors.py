@@ -42,7 +42,9 @@ def marked(text: str) -> tuple[str, list[tuple[int, int]]]:
 
 class TestClauses:
     @pytest.mark.parametrize(("faulty", "begins", "said"), FAULTS, ids=[f[0] for f in FAULTS])
-    def test_are_explained(self, faulty: str, begins: str, said: list[str]) -> None:
+    def test_faults_have_message_place_and_remedy(
+        self, faulty: str, begins: str, said: list[str]
+    ) -> None:
         """G-40: each fault of an option or a condition has its message, its exact place and a remedy."""
         line, places = marked(faulty)
         problems = problems_of(line)
@@ -50,19 +52,19 @@ class TestClauses:
         remedies = [text.replace("→ ", f"write: {begins}", 1) for text in said[1::2]]
         assert [(p.message, p.remedy) for p in problems] == list(zip(said[::2], remedies, strict=True))
 
-    def test_are_looked_at_widely(self) -> None:
+    def test_tables_cover_many_faults(self) -> None:
         """G-40: the tables contain more than two hundred different faults."""
         assert len({text for text, *_ in FAULTS}) == len(FAULTS) > 200
 
     @pytest.mark.parametrize("faulty", [f[0] for f in FAULTS if f[0].count("«") == 1])
-    def test_are_mended_by_the_line_proposed(self, faulty: str) -> None:
+    def test_proposed_line_compiles(self, faulty: str) -> None:
         """G-40: the line that an error proposes compiles."""
         (problem,) = problems_of(marked(faulty)[0])
         proposed = problem.remedy.partition("write: ")[2]
         if proposed and "<tool>" not in proposed:
             assert len(compile_rules(proposed)) == 1
 
-    def test_come_together(self) -> None:
+    def test_one_compile_finds_all_faults(self) -> None:
         """G-40: one compile finds the faults in counts, times and conditions of all lines."""
         text = (
             "limit a to x per 0h when input.a == 1\nblock b when\n"
@@ -72,7 +74,7 @@ class TestClauses:
         assert found == [(1, 12), (1, 18), (1, 34), (2, 13), (3, 38), (3, 46), (3, 64), (3, 87)]
 
     @pytest.mark.parametrize("words", ["within 15m", "risk low", "no grants", "by 2"])
-    def test_that_stand_twice_are_said_to(self, words: str) -> None:
+    def test_repeated_option_is_an_error(self, words: str) -> None:
         """A repeated option is an error in any order, and the proposal omits the second one."""
         other = {"within 15m": "risk high", "risk low": "by 3"}.get(words, "within 1h")
         (problem,) = problems_of(f"{ASKS}{words} {other} {words} when input.a = 1")
@@ -98,7 +100,7 @@ class TestClauses:
         ],
         ids=range(12),
     )
-    def test_of_very_long_lines_are_told_shortly(self, body: str) -> None:
+    def test_error_about_a_long_condition_is_short(self, body: str) -> None:
         """G-40: the error about a condition of a hundred thousand characters is short."""
         problems = problems_of(BLOCK + body)
         assert len(problems) == 1
@@ -124,7 +126,7 @@ class TestAnyLine:
     @given(
         st.sampled_from(HEADS), st.lists(st.sampled_from(WORDS), max_size=12), st.sampled_from(["", " "])
     )
-    def test_compiles_or_is_explained(self, head: str, words: list[str], gap: str) -> None:
+    def test_compiles_or_gets_errors(self, head: str, words: list[str], gap: str) -> None:
         """G-40: a line that resembles a condition either compiles or gets errors with their places."""
         line = f"{head} {gap.join(words) if gap else ' '.join(words)}"
         try:
@@ -139,7 +141,7 @@ class TestAnyLine:
             assert all("^" in str(warning) for warning in rules.warnings)
 
     @given(st.text(st.characters(exclude_characters="\n")))
-    def test_of_any_characters(self, text: str) -> None:
+    def test_arbitrary_condition_compiles_or_raises_rule_error(self, text: str) -> None:
         """G-40: any text after `when` either compiles or raises a `RuleError`."""
         with contextlib.suppress(RuleError):
             assert len(compile_rules(f"{BLOCK}{text}")) == 1

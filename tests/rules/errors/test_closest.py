@@ -20,9 +20,7 @@ CUTOFFS = st.sampled_from([0.0, 0.3, 0.5, 0.6, 2 / 3, 0.75, 0.85, 1.0])
 class TestClosest:
     @given(word=WORDS, candidates=st.lists(WORDS, max_size=5), cutoff=CUTOFFS)
     @settings(max_examples=examples(4_000))
-    def test_is_the_first_of_the_close_matches(
-        self, word: str, candidates: list[str], cutoff: float
-    ) -> None:
+    def test_equals_the_first_close_match(self, word: str, candidates: list[str], cutoff: float) -> None:
         """Skipping candidates because of their length does not change the result."""
         found = get_close_matches(word.lower(), candidates, 1, cutoff)
         assert closest(word, candidates, cutoff) == (found[0] if found else None)

@@ -63,7 +63,7 @@ class TestPlaceAndMessage:
         assert [p.message for p in problems] == messages
         assert [p.text for p in problems] == [text.split("\n")[p.line - 1].rstrip("\r") for p in problems]
 
-    def test_is_looked_for_widely(self) -> None:
+    def test_tables_cover_many_faults(self) -> None:
         """G-40: the tables contain more than three hundred different faults."""
         assert len({text for text, *_ in FAULTS}) == len(FAULTS) > 300
 
@@ -88,7 +88,9 @@ class TestPlaceAndMessage:
         ],
         ids=range(14),
     )
-    def test_of_very_long_words(self, faulty: str, column: int, length: int, message: str) -> None:
+    def test_very_long_words_are_quoted_in_part(
+        self, faulty: str, column: int, length: int, message: str
+    ) -> None:
         """G-40: words of many thousand characters have exact places and are quoted in part."""
         (problem,) = problems_of(faulty)
         assert (problem.column, problem.length, problem.message) == (column, length, message)
@@ -158,7 +160,7 @@ class TestEveryError:
 
 
 class TestCaret:
-    def test_stands_under_the_fault(self) -> None:
+    def test_is_under_the_fault(self) -> None:
         """G-40: the error shows its header, the faulty line and a caret."""
         (problem,) = problems_of("require lint after test")
         assert str(problem) == (
@@ -184,7 +186,7 @@ class TestCaret:
             f"require {'工' * 500} «after» b",
         ],
     )
-    def test_is_not_misplaced(self, faulty: str) -> None:
+    def test_unusual_characters_do_not_displace_it(self, faulty: str) -> None:
         """G-40: tabs, wide, combining and invisible characters do not displace the caret."""
         text, [(_, column, length)] = marked(faulty)
         (problem,) = problems_of(text)
@@ -195,12 +197,12 @@ class TestCaret:
         assert caret.strip() == "^" * screen_width(culprit)
         assert screen_width(line) < 200
 
-    def test_of_an_overlong_fault_is_cut(self) -> None:
+    def test_overlong_fault_is_cut(self) -> None:
         """A word of a million characters is quoted and underlined in part."""
         (problem,) = problems_of("x" * 1_000_000)
         assert len(str(problem)) < 600
 
-    def test_shows_nothing_a_terminal_obeys(self) -> None:
+    def test_output_has_no_control_characters(self) -> None:
         """An error contains no control or formatting characters."""
         shown = str(problems_of("\x1b[2J\x07 \u202e \x9b31m\r x")[0])
         assert not [c for c in shown if c != "\n" and unicodedata.category(c) in {"Cc", "Cf"}]

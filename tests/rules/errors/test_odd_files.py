@@ -73,7 +73,7 @@ class TestSize:
         with pytest.raises(RuleError, match="is larger than 1,000,000 bytes"):
             load_scenarios(path)
 
-    def test_just_not_too_large(self, write: Write) -> None:
+    def test_file_at_the_limit_is_read(self, write: Write) -> None:
         """G-40: a file of a million bytes is read to its end, and a fault there is located."""
         path = write(b"#" * 999_988 + b"\nblock a\nfoo")
         assert path.stat().st_size == 1_000_000
@@ -97,7 +97,9 @@ class TestNul:
         ],
         ids=range(7),
     )
-    def test_place(self, data: bytes, line: int, column: int, text: str, write: Write) -> None:
+    def test_first_nul_is_located(
+        self, data: bytes, line: int, column: int, text: str, write: Write
+    ) -> None:
         """G-40: the first NUL is located at the start, in a comment or at the end."""
         problem = problem_of(write(data))
         assert problem.message == "a NUL character"
@@ -135,7 +137,9 @@ class TestEncoding:
         ],
         ids=range(20),
     )
-    def test_place(self, data: bytes, line: int, column: int, byte: int, write: Write) -> None:
+    def test_first_invalid_byte_is_located(
+        self, data: bytes, line: int, column: int, byte: int, write: Write
+    ) -> None:
         """G-40: the first invalid byte is located by its column in characters."""
         problem = problem_of(write(data))
         assert problem.message == f"is not UTF-8 text: byte 0x{byte:02x}"
@@ -151,7 +155,7 @@ class TestEncoding:
         assert (problem.line, problem.column, problem.message) == (1, column, "a NUL character")
         assert "save the file as UTF-8" in problem.remedy
 
-    def test_a_mark_is_no_part_of_the_text(self, write: Write) -> None:
+    def test_byte_order_mark_shifts_no_column(self, write: Write) -> None:
         """G-40: a byte order mark at the file's start shifts no column."""
         problem = problem_of(write(b"\xef\xbb\xbfblock a\n\xef\xbb\xbffoo"))
         assert (problem.line, problem.column, problem.text) == (2, 2, "\ufefffoo")
@@ -176,7 +180,7 @@ class TestLongLines:
         ],
         ids=range(10),
     )
-    def test_that_are_right(self, line: str, nets: int, write: Write) -> None:
+    def test_valid_line_compiles(self, line: str, nets: int, write: Write) -> None:
         """G-40: a long valid line compiles, and `check` reports its nets."""
         path = write(line.encode())
         assert len(load_rules(path).nets) == nets
@@ -201,14 +205,14 @@ class TestLongLines:
         ],
         ids=range(10),
     )
-    def test_that_are_wrong(self, line: str, column: int, length: int, write: Write) -> None:
+    def test_fault_place_is_exact(self, line: str, column: int, length: int, write: Write) -> None:
         """G-40: the place in a long line is exact, and the line is shown in part."""
         problem = problem_of(write(line.encode()))
         assert (problem.line, problem.column, problem.length) == (1, column, length)
         assert len(str(problem)) < 700
 
     @pytest.mark.slow
-    def test_many_at_once(self, write: Write) -> None:
+    def test_many_faulty_lines_are_all_reported(self, write: Write) -> None:
         """G-40: each of twenty thousand faulty lines is reported."""
         path = write(b"x\n" * 20_000)
         with pytest.raises(RuleError) as caught:
@@ -218,7 +222,7 @@ class TestLongLines:
         assert code == 2
         assert err.endswith("\n20,000 errors; nothing was compiled.\n")
 
-    def test_a_name_too_long_for_nothing(self) -> None:
+    def test_very_long_tool_name_is_kept(self) -> None:
         """G-18: a net's name contains even a tool's name of a hundred thousand characters."""
         tool = "x" * LONG
         assert [net.name for net in compile_rules(f"block {tool}")] == [f"block-{tool}"]
@@ -241,7 +245,7 @@ def unprivileged() -> Iterator[None]:
 class TestNoFile:
     """Paths that are not regular files."""
 
-    def test_pipe(self, tmp_path: Path) -> None:
+    def test_pipe_without_a_writer(self, tmp_path: Path) -> None:
         """G-40: a pipe without a writer is refused without waiting."""
         path = tmp_path / "pipe.rules"
         os.mkfifo(path)
@@ -249,7 +253,7 @@ class TestNoFile:
         with pytest.raises(RuleError, match="is a pipe"):
             load_scenarios(path)
 
-    def test_pipe_somebody_writes_to(self, tmp_path: Path) -> None:
+    def test_pipe_with_a_writer(self, tmp_path: Path) -> None:
         """G-40: a pipe with a writer is refused unread."""
         path = tmp_path / "pipe.rules"
         os.mkfifo(path)

@@ -57,12 +57,12 @@ class TestPlaceAndMessage:
         assert all(p.text == text.split("\n")[p.line - 1].rstrip("\r") for p in problems if p.line)
         assert all(p.remedy or p.message.startswith("unknown keyword") for p in problems)
 
-    def test_is_looked_for_widely(self) -> None:
+    def test_tables_cover_many_faults(self) -> None:
         """G-40: the tables contain about a hundred different faults."""
         faulty = [*(HEAD + text for text, *_ in LINES), *(text for text, *_ in FILES)]
         assert len(set(faulty)) == len(faulty) > 90
 
-    def test_a_name_that_cannot_be_read_is_told_once(self) -> None:
+    def test_faulty_name_is_reported_once(self) -> None:
         """G-40: two scenarios with faulty names do not also count as having the same name."""
         faulty = HEAD + 'scenario "\\y"\ncall a\nscenario "\\z"\ncall a'
         assert [(p.line, p.column) for p in problems_of(faulty)] == [(4, 11), (6, 11)]
@@ -82,7 +82,7 @@ class TestPlaceAndMessage:
         ],
         ids=range(9),
     )
-    def test_of_very_long_lines(self, line: str, column: int, length: int) -> None:
+    def test_very_long_words_are_shown_in_part(self, line: str, column: int, length: int) -> None:
         """G-40: words of many thousand characters have exact places and are shown in part."""
         problem = problems_of(HEAD + line)[-1]
         assert (problem.line, problem.column, problem.length) == (4, column, length)
@@ -150,21 +150,21 @@ class TestAnyText:
 
     @given(st.text())
     @settings(deadline=None)
-    def test_of_any_characters(self, text: str) -> None:
+    def test_arbitrary_text_is_read_or_gets_errors(self, text: str) -> None:
         """G-40: any text is read or gets an error."""
         read_or_explain(text)
 
     @pytest.mark.slow
     @given(st.booleans(), st.lists(LINE, max_size=8))
     @settings(max_examples=examples(400), deadline=None)
-    def test_of_almost_scenarios(self, headed: bool, lines: list[str]) -> None:
+    def test_scenario_like_lines_are_read_or_get_errors(self, headed: bool, lines: list[str]) -> None:
         """G-40: lines that resemble scenarios are read or get errors with their places."""
         read_or_explain((HEAD if headed else "") + "\n".join(lines))
 
     @pytest.mark.slow
     @given(st.lists(STATEMENT, min_size=1, max_size=4))
     @settings(max_examples=examples(150), deadline=None)
-    def test_words_are_judged_alone(self, lines: list[str]) -> None:
+    def test_errors_do_not_depend_on_other_lines(self, lines: list[str]) -> None:
         """G-40: the errors about a line's words are the same alone and in a file."""
         whole = ("'use' stands", "another scenario", "a scenario without a call", "no rules to test")
 

@@ -61,7 +61,7 @@ class TestOptions:
         )
         assert rule == expected
 
-    def test_are_left_out(self) -> None:
+    def test_defaults_without_options(self) -> None:
         """Without options one operator decides without a time limit and may add a grant."""
         rule = rule_of(ASKS)
         assert rule == ApprovalRule("b", rule.source)
@@ -75,7 +75,7 @@ class TestOptions:
 
     @pytest.mark.parametrize("count", range(1, 11))
     @pytest.mark.parametrize("word", ["human-approval", "human-approvals"])
-    def test_say_how_many_people(self, count: int, word: str) -> None:
+    def test_number_of_approvals(self, count: int, word: str) -> None:
         """`require N human-approvals before B` and `… by N` are the same rule."""
         rule = rule_of(f"require {count} {word} before b risk low")
         other = rule_of(f"{ASKS} by {count} risk low")
@@ -94,20 +94,20 @@ class TestOptions:
             ("365d", 31_536_000),
         ],
     )
-    def test_say_how_long(self, text: str, expected: int) -> None:
+    def test_times_have_a_unit_up_to_a_year(self, text: str, expected: int) -> None:
         """A time is a whole number with a unit, up to a year."""
         assert seconds(text) == expected
         assert rule_of(f"{ASKS} within {text}").within == expected
 
     @pytest.mark.parametrize("text", ["0s", "00d", "366d", "31536001s", "8761h", "9" * 5000 + "s"])
-    def test_know_no_other_times(self, text: str) -> None:
+    def test_zero_and_more_than_a_year_are_refused(self, text: str) -> None:
         """Zero and more than a year are no times."""
         assert seconds(text) is None
 
     @pytest.mark.parametrize(
         "word", ["by", "within", "risk", "no", "when", "grants", "1h", "human-approvals"]
     )
-    def test_leave_words_to_tools(self, word: str) -> None:
+    def test_option_words_may_be_tool_names(self, word: str) -> None:
         """A tool may have any of the options' words as its name."""
         assert rule_of(f"block {word}").tool == word
         assert rule_of(f"require human-approval before {word}").tool == word
@@ -117,12 +117,12 @@ class TestOptions:
         assert (sequence.prerequisite, sequence.dependent) == (word, f"{word}s")
 
     @pytest.mark.parametrize("word", ["when", "within", "by", "1hour", "90", "1w", "h", "1.5h", "1H"])
-    def test_leave_scopes_to_tools(self, word: str) -> None:
+    def test_scope_without_a_time_is_a_tool(self, word: str) -> None:
         """A scope that is no time is a tool that refills the limit."""
         limit = rule_of(f"limit a to 2 per {word}")
         assert (limit.scope, limit.window) == (word, None)
 
-    def test_times_are_no_tools(self) -> None:
+    def test_scope_with_a_time_is_no_tool(self) -> None:
         """`per 1h` is a time, not a tool."""
         assert rule_of("limit a to 2 per 1h").window == 3600
 
@@ -171,12 +171,12 @@ class TestConditions:
             ("not (input.a = 1 and input.b = 2)", Not(And((A1, B2)))),
         ],
     )
-    def test_are_read(self, text: str, expected: Condition) -> None:
+    def test_precedence_and_value_types(self, text: str, expected: Condition) -> None:
         """`not` binds tighter than `and`, and `and` tighter than `or`; values are JSON, patterns RE2."""
         assert condition_of(text) == expected
         assert rule_of(f"block x when {text}").when == expected
 
-    def test_know_true_from_one(self) -> None:
+    def test_true_and_one_are_different_values(self) -> None:
         """`= true` and `= 1` are different conditions of different rules."""
         assert condition_of("input.a = true") != condition_of("input.a = 1")
         assert condition_of("input.a in [1, 0]") != condition_of("input.a in [true, 0]")
@@ -184,7 +184,7 @@ class TestConditions:
         both = compile_rules("block x when input.a = true\nblock x when input.a = 1")
         assert both.warnings == ()
 
-    def test_know_where_they_stand(self) -> None:
+    def test_comparisons_have_their_places(self) -> None:
         """Each comparison has its place in the line, without `not` and parentheses."""
         line = '  block x when (input.a = 1 or input.b not in ["x", "y"]) # note'
         condition, wrong = read_condition(line, 15)
@@ -192,7 +192,7 @@ class TestConditions:
         places = [line[c.start : c.end] for c in comparisons(condition)]
         assert places == ["input.a = 1", 'input.b not in ["x", "y"]']
 
-    def test_do_not_make_rules_differ_by_their_place(self) -> None:
+    def test_indentation_does_not_make_another_rule(self) -> None:
         """G-43: an indented copy of a rule is the same rule."""
         rules = compile_rules("block x when input.a = 1\n   block x  when  (input.a = 1)")
         assert [w.message for w in rules.warnings] == ["the same rule as in line 1"]
@@ -233,7 +233,7 @@ class TestWritten:
 
     @pytest.mark.slow
     @given(CONDITIONS, st.sampled_from([ASKS, "block x", "limit x to 2 per 1h", "require a before x"]))
-    def test_leaves_the_line_whole(self, condition: Condition, rule: str) -> None:
+    def test_rule_text_ends_before_its_comment(self, condition: Condition, rule: str) -> None:
         """A rule's text ends before its comment, and its tools before its condition."""
         line = f"{rule} when {condition_text(condition)}"
         assert code(f"{line}  # a note") == line
@@ -248,13 +248,13 @@ class TestWritten:
             'input."a # b" matches /\\/"/ and input.c in ["#", "/"]',
         ],
     )
-    def test_leaves_signs_in_patterns_and_texts(self, condition: str) -> None:
+    def test_quotes_and_slashes_inside_patterns_and_texts(self, condition: str) -> None:
         """A quote in a pattern starts no text, and a slash in a text or a field starts no pattern."""
         assert condition_of(condition) is not None
         assert code(f"block x when {condition}  # a note") == f"block x when {condition}"
 
     @given(CONDITIONS)
-    def test_does_not_change_what_holds(self, condition: Condition) -> None:
+    def test_reading_back_keeps_the_result(self, condition: Condition) -> None:
         """A condition that is written and read again yields the same result for a call."""
         call = {"a": 1, "b-c": {"a": "x"}, "d_1": "rm -rf", "in": None}
         assert holds(condition_of(condition_text(condition)), call) == holds(condition, call)
@@ -292,7 +292,7 @@ class TestNets:
         )
         assert (net.name, net.places, net.transitions) == (plain.name, plain.places, plain.transitions)
 
-    def test_of_several_people(self) -> None:
+    def test_several_approvals_have_a_token_each(self) -> None:
         """With N approvals the net has one token for each, and the call takes them all."""
         (net,) = compile_rules("require 3 human-approvals before b")
         assert net.name == "approve-before-b"
@@ -302,7 +302,7 @@ class TestNets:
             Transition("person", ("ready",), ("ready", "approval"), ("b",), type="manual", partial=True),
         )
 
-    def test_of_a_sliding_limit(self) -> None:
+    def test_spent_use_of_a_sliding_limit_returns(self) -> None:
         """A spent use of a limit over a time returns that long after it was spent."""
         (net,) = compile_rules("limit push to 3 per 15m")
         assert net.name == "limit-push-3-per-15m"
@@ -312,7 +312,7 @@ class TestNets:
             Transition("recover", ("spent",), ("budget",), after=900),
         )
 
-    def test_are_keyed_apart(self) -> None:
+    def test_different_conditions_make_different_nets(self) -> None:
         """G-43: two rules of one tool with different conditions are two nets."""
         rules = compile_rules("block a when input.x = 1\nblock a when input.x = 2\nblock a")
         assert list(rules.registry) == ["block-a", "block-a#2", "block-a#3"]
@@ -344,7 +344,7 @@ class TestBecause:
         ],
     )
     @pytest.mark.parametrize("when", ["", ' when input.e = "a because \\"x\\" # when input.y"'])
-    def test_end_any_rule(self, rule: str, when: str) -> None:
+    def test_reason_may_end_any_rule(self, rule: str, when: str) -> None:
         """The reason comes last, may contain a `#`, and changes nothing else in the net."""
         line = f'{rule}{when} because "it  breaks # \\u00fcber when input.x"  # note'
         (plain,) = compile_rules(f"{rule}{when}")
@@ -358,13 +358,13 @@ class TestBecause:
         assert head(line) == rule
         assert code(line) == line.removesuffix("  # note")
 
-    def test_is_no_part_of_a_condition(self) -> None:
+    def test_condition_alone_cannot_have_a_reason(self) -> None:
         """A condition by itself, as in a record, cannot have a reason."""
         condition, wrong = read_condition('input.a = 1 because "b"')
         assert condition is None
         assert [fault.message for fault in wrong] == ["a condition has no reason, got '\"b\"'"]
 
-    def test_does_not_make_another_rule(self) -> None:
+    def test_reason_does_not_make_another_rule(self) -> None:
         """A repeated rule with a reason is the same rule, and causes a warning."""
         [warning] = compile_rules('block a\nblock a because "b"').warnings
         assert warning.line == 2

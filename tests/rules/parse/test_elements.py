@@ -36,20 +36,20 @@ class TestHolds:
             ({"a": 1}, None, None),
         ],
     )
-    def test_of_elements(self, value: object, every: bool | None, some: bool | None) -> None:
+    def test_elements_are_compared(self, value: object, every: bool | None, some: bool | None) -> None:
         """A text instead of a list makes the condition unclear."""
         assert holds(condition('every input.to in ["a", "b"]'), {"to": value}) is every
         assert holds(condition('any input.to in ["a", "b"]'), {"to": value}) is some
 
     @given(st.lists(st.sampled_from(["a", "b", "x", 1, None, ["a"]])), st.sampled_from(["=", "in"]))
-    def test_one_not_in_is_not_every_one_in(self, value: list[Any], operator: str) -> None:
+    def test_any_not_in_negates_every_in(self, value: list[Any], operator: str) -> None:
         """`any … not in` is the negation of `every … in`, also for elements that cannot be compared."""
         right = '["a", "b"]' if operator == "in" else '"a"'
         every = holds(condition(f"every input.to {operator} {right}"), {"to": value})
         other = f"any input.to not in {right}" if operator == "in" else f"any input.to != {right}"
         assert holds(condition(other), {"to": value}) is (None if every is None else not every)
 
-    def test_says_why_it_is_unknown(self) -> None:
+    def test_unknown_result_has_a_reason(self) -> None:
         about = condition('every input.to in ["a"]')
         assert unknown_reason(about, {"to": "a"}) == "input.to is not a list"
         assert unknown_reason(about, {}) == "the call has no input.to"
@@ -70,7 +70,7 @@ class TestHolds:
 
 
 class TestRules:
-    async def test_ask_where_one_is_another(self) -> None:
+    async def test_block_applies_to_one_other_element(self) -> None:
         gate = manager('block mail when any input.to not in ["ada@x.org", "bob@x.org"]')
         assert await reason(gate, "mail", "c1", to=["ada@x.org"]) is None
         said = await reason(gate, "mail", "c2", to=["ada@x.org", "eve@y.org"])
@@ -79,7 +79,7 @@ class TestRules:
         assert said is not None
         assert "input.to is not a list" in said
 
-    def test_whole_lists_are_in_no_sentence(self) -> None:
+    def test_long_lists_are_shortened(self) -> None:
         names = ", ".join(f'"p{number}"' for number in range(30))
         about = condition(f"every input.to in [{names}]")
         assert condition_text(about).endswith('"p17", … 12 more]')
@@ -87,13 +87,13 @@ class TestRules:
 
 
 class TestProofs:
-    def test_of_one_comparison(self) -> None:
+    def test_element_comparisons_exclude_each_other(self) -> None:
         every = condition('every input.to in ["a"]')
         assert ruled_out((every, HOLDS), (every, FAILS))
         assert not ruled_out((every, HOLDS), (condition('every input.to in ["b"]'), HOLDS))
         assert ruled_out((every, HOLDS), (condition('input.to = "a"'), HOLDS))
 
-    def test_nothing_is_taken_for_a_choice(self) -> None:
+    def test_list_with_elements_of_both_lists_is_possible(self) -> None:
         """A list may contain elements of two lists at once, so neither rule makes the other redundant."""
         rules = 'block m when any input.to in ["a"]\nrequire t before m when any input.to in ["b"]'
         found = examine(compile_rules(rules))
@@ -110,7 +110,7 @@ class TestAllowLists:
             'block mail when not (input.a = 1 or input.to contains "ada@x.org")',
         ],
     )
-    def test_are_not_made_by_contains(self, rule: str) -> None:
+    def test_contains_causes_a_warning(self, rule: str) -> None:
         [warning] = examine(compile_rules(rule)).warnings
         assert warning.message == 'a list that has "ada@x.org" among others passes this as well'
         assert warning.remedy == 'if input.to is a list, write: every input.to in ["ada@x.org"]'
@@ -124,7 +124,7 @@ class TestAllowLists:
             'block mail when not (not input.to contains "eve")',
         ],
     )
-    def test_are_not_seen_elsewhere(self, rule: str) -> None:
+    def test_other_conditions_cause_no_warning(self, rule: str) -> None:
         assert not examine(compile_rules(rule)).warnings
 
 
@@ -154,7 +154,7 @@ class TestErrors:
             ),
         ],
     )
-    def test_other_words(self, written: str, message: str, remedy: str) -> None:
+    def test_wrong_words_have_a_remedy(self, written: str, message: str, remedy: str) -> None:
         with pytest.raises(RuleError) as caught:
             compile_rules(f"block m when {written}")
         [problem] = caught.value.problems

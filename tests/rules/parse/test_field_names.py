@@ -50,16 +50,16 @@ class TestReading:
             ('input."not"."when"', ("not", "when")),
         ],
     )
-    def test_names(self, field: str, path: tuple[str, ...]) -> None:
+    def test_quoted_name_is_a_json_string(self, field: str, path: tuple[str, ...]) -> None:
         """G-40: a quoted name is a JSON string and may follow a plain name."""
         assert path_of(f"{field} = 1") == path
         assert path_of(f"not ({field}=1)") == path
 
-    def test_comment_behind_it(self) -> None:
+    def test_hash_in_a_name_starts_no_comment(self) -> None:
         """G-40: a `#` inside a name starts no comment, but one after the condition does."""
         assert path_of('input."a#b" = 1 # input."c"') == ("a#b",)
 
-    def test_looks_there(self) -> None:
+    def test_field_of_that_name_is_read(self) -> None:
         """G-10: the condition reads the field of that name, not a nested field."""
         condition = condition_of('input."x.y" = 1')
         answers: list[tuple[dict[str, Any], bool | None]] = [
@@ -69,7 +69,7 @@ class TestReading:
         ]
         assert [holds(condition, value) for value, _ in answers] == [answer for _, answer in answers]
 
-    def test_why_it_cannot_be_told(self) -> None:
+    def test_unknown_reason_spells_the_field(self) -> None:
         """G-60: the reason spells the field as the rule does."""
         assert unknown_reason(condition_of('input."a b".c = 1'), {}) == 'the call has no input."a b".c'
 
@@ -85,12 +85,12 @@ class TestWriting:
         assert shown.isprintable()
         assert path_of(shown.removesuffix(" = 1") + " = 1") == tuple(path)
 
-    def test_quotes_where_needed(self) -> None:
+    def test_plain_name_is_written_without_quotes(self) -> None:
         """G-40: a plain name is written without quotes even if the rule has them."""
         assert condition_text(condition_of('input."a"."b-c"."d e" = 1')) == 'input.a.b-c."d e" = 1'
 
     @pytest.mark.parametrize("sign", ["\u202e", "\u200b", "\x1b", "\ufeff"])
-    def test_nothing_unseen(self, sign: str) -> None:
+    def test_invisible_characters_are_escaped(self, sign: str) -> None:
         """G-40: invisible and direction-changing characters are written as escapes."""
         shown = condition_text(Compare((f"a{sign}",), "=", 1))
         assert sign not in shown

@@ -60,14 +60,14 @@ def compile_or_explain(text: str) -> None:
 
 class TestAnyText:
     @given(st.text())
-    def test_of_any_characters(self, text: str) -> None:
+    def test_arbitrary_text_compiles_or_gets_errors(self, text: str) -> None:
         """Any text compiles or gets an error."""
         compile_or_explain(text)
 
     @pytest.mark.slow
     @settings(max_examples=examples(300))
     @given(st.lists(st.one_of(LINE, SHAPED, BLANKS), max_size=6).map("\n".join))
-    def test_of_almost_rules(self, text: str) -> None:
+    def test_rule_like_lines_compile_or_get_errors(self, text: str) -> None:
         """Lines that resemble rules compile or get errors with their places."""
         compile_or_explain(text)
 

@@ -331,7 +331,7 @@ class TestProductions:
     @pytest.mark.parametrize(
         "line", [line for line, kind, _ in LINES if kind not in {"", "people", "after_people"}]
     )
-    def test_say_where_a_word_is_wrong(self, line: str) -> None:
+    def test_wrong_word_is_located(self, line: str) -> None:
         """G-40: a wrong word is located, with the words that the grammar accepts there."""
         words = line.partition("#")[0].split()
         for position in range(1, len(words) + 1):
@@ -350,7 +350,7 @@ class TestProductions:
             assert (None in taken if forked else taken == {None}) or words[position - 1] in taken
 
     @pytest.mark.parametrize("line", [line for line, statement, _ in LINES if statement])
-    def test_say_where_a_line_is_too_long_or_too_short(self, line: str) -> None:
+    def test_incomplete_and_overlong_lines_are_rejected(self, line: str) -> None:
         """G-40: an incomplete statement does not match, and additional words are too many."""
         words = line.partition("#")[0].split()
         for count in range(1, len(words)):
@@ -360,7 +360,7 @@ class TestProductions:
 
 
 class TestOneSource:
-    def test_a_word_is_changed_in_the_grammar_alone(self) -> None:
+    def test_keyword_changes_in_the_grammar_alone(self) -> None:
         """A keyword that is changed in the grammar changes the language and its errors."""
         other = Grammar(TEXT.replace('"block"', '"forbid"').replace('"to"', '"up-to"'))
 
@@ -390,11 +390,11 @@ class TestOneSource:
         assert fault.message == "expected 'at' or 'in' at position 3, got 'on'"
 
     @pytest.mark.parametrize("word", [HUMAN, SESSION])
-    def test_words_with_a_meaning_are_those_of_the_grammar(self, word: str) -> None:
+    def test_later_checks_use_words_of_the_grammar(self, word: str) -> None:
         """The words that the later checks look for are words of the grammar."""
         assert f'"{word}"' in TEXT
 
-    def test_every_statement_is_made(self) -> None:
+    def test_every_accepted_line_compiles(self) -> None:
         """Each line that the grammar accepts compiles to a rule, a map or an allowance."""
         for line, statement, _ in LINES:
             if line == "allow unclear unclear # x":
@@ -404,7 +404,7 @@ class TestOneSource:
 
 
 class TestStatements:
-    def test_hold_plain_text(self) -> None:
+    def test_words_are_plain_str(self) -> None:
         """The words in rules are plain `str`, not the parser's tokens."""
         rules = compile_rules("limit a to 2 per b\nrequire a before b\nmap x.y rm as a")
         limit, sequence = (net.rule for net in rules)
@@ -419,7 +419,7 @@ class TestStatements:
 
 class TestFirstCompile:
     @pytest.mark.slow
-    def test_brings_the_parser(self) -> None:
+    def test_loads_lark(self) -> None:
         """The first compile loads lark, and no earlier import does."""
         code = (
             "import sys; from interlock import rules; before = 'lark' in sys.modules;"
@@ -428,7 +428,7 @@ class TestFirstCompile:
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout == "False True\n"
 
-    def test_builds_it_once(self) -> None:
+    def test_parser_is_built_once(self) -> None:
         """All compiles use the same parser."""
         compile_rules("block x")
         built = grammar("grammar.lark")
@@ -437,7 +437,7 @@ class TestFirstCompile:
 
 
 class TestForgottenGrammars:
-    def test_rules_are_read_again(self) -> None:
+    def test_grammar_is_freed_and_rebuilt(self) -> None:
         """A forgotten grammar is freed, and the next compile yields the same rules."""
         text = 'require human-approval before deploy when input.env = "prod"\nblock rm'
         forget_grammars()  # other tests may keep grammars that were built before

@@ -36,7 +36,7 @@ class TestLines:
         assert names(text) == ["block-a", "block-b"]
 
     @pytest.mark.parametrize("blank", ["\u0085", "\u001c", "\u200b"])
-    def test_only_the_reference_blanks_part_words(self, blank: str) -> None:
+    def test_only_reference_blanks_separate_words(self, blank: str) -> None:
         """A character that only Python treats as white space belongs to the name."""
         assert names(f"block a{blank}b") == [f"block-a{blank}b"]
 
@@ -59,11 +59,11 @@ class TestLines:
         ]
 
     @pytest.mark.parametrize("empty", ["", "\n", "# only a note", [], ["", " \r\n"]])
-    def test_nothing_gives_no_nets(self, empty: str | list[str]) -> None:
+    def test_empty_file_has_no_nets(self, empty: str | list[str]) -> None:
         """A file without rules has no nets."""
         assert len(compile_rules(empty)) == 0
 
-    def test_a_list_is_one_text(self) -> None:
+    def test_list_of_texts_is_joined(self) -> None:
         """The items of a list are joined, with continuous line numbers."""
         rules = compile_rules(["block a\n", "block b", "block c"], file="x.rules")
         assert [net.rule.source.line for net in rules] == [1, 3, 4]
@@ -202,7 +202,7 @@ class TestVerification:
         ]
 
     @pytest.mark.parametrize("scope", ["session", "b"])
-    def test_does_not_walk_through_a_large_limit(self, scope: str) -> None:
+    def test_large_limit_is_not_enumerated(self, scope: str) -> None:
         """G-56: a hundred limits of a million compile without enumerating their states."""
         rules = compile_rules([f"limit a{i} to 1000000 per {scope}" for i in range(100)])
         assert {v.reachable_states for v in rules.verification} == {1_000_002}

@@ -93,7 +93,7 @@ def recorded_lines() -> Iterator[str]:
 class TestLinesOfOneShape:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", GRAMMARS)
-    def test_recorded_ones_are_read_as_by_lark(self, name: str) -> None:
+    def test_recorded_lines_are_read_as_by_lark(self, name: str) -> None:
         """Every line of the recorded cases and of the library is read as by lark, also a faulty one."""
         lines = sorted(set(recorded_lines()))
         assert len(lines) > 1_000
@@ -107,11 +107,11 @@ class TestLinesOfOneShape:
     @example(line="block a when x")
     @example(line="limit to to 3 per sessions")
     @settings(max_examples=examples(2_000))
-    def test_any_are_read_as_by_lark(self, name: str, line: str) -> None:
+    def test_arbitrary_lines_are_read_as_by_lark(self, name: str, line: str) -> None:
         """Any order of keywords, names, numbers and odd words is read as by lark."""
         same_as_lark(GRAMMARS[name], line)
 
-    def test_have_words_and_trees_of_their_own(self) -> None:
+    def test_readings_do_not_share_words(self) -> None:
         """Changing the words of one reading does not affect the next one."""
         rules = GRAMMARS["grammar.lark"]
         first, second = rules.read("block a"), rules.read("block b")

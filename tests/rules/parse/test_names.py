@@ -18,7 +18,7 @@ PAYEES = "# people we pay\nDE11\n\n  DE22  \n"
 RULES = 'let payees = lines "payees.txt"\nblock pay when input.to not in payees\n'
 
 
-def when(rules: RuleSet) -> str:
+def condition_text_of(rules: RuleSet) -> str:
     [net] = rules.nets
     assert net.condition is not None
     return condition_text(net.condition, whole=True)
@@ -44,21 +44,21 @@ class TestValues:
             ('"src"', "under"),
         ],
     )
-    def test_stand_for_what_they_are_given(self, value: str, operator: str) -> None:
+    def test_name_equals_its_value(self, value: str, operator: str) -> None:
         named = compile_rules(f"block t when input.x {operator} it\nlet it = {value} # why")
         assert (
             named.nets[0].condition
             == compile_rules(f"block t when input.x {operator} {value}").nets[0].condition
         )
-        assert when(named) == f"input.x {operator} {value}"
+        assert condition_text_of(named) == f"input.x {operator} {value}"
 
-    async def test_are_said_by_name(self) -> None:
+    async def test_reason_uses_the_name(self) -> None:
         gate = manager('let team = ["ada#x"]\nblock mail when any input.to not in team because "a # b"')
         assert await reason(gate, "mail", "c1", to=["ada#x"]) is None
         said = await reason(gate, "mail", "c2", to=["eve"])
         assert said == "mail is blocked when any input.to not in team: a # b."
 
-    def test_belong_to_one_file(self) -> None:
+    def test_name_is_local_to_its_file(self) -> None:
         one, other = "let a = 1\nblock t when input.x = a", "let a = 2\nblock u when input.x = a"
         both = compile_files({"one": one, "other": other})
         assert [
@@ -70,7 +70,7 @@ class TestValues:
         with pytest.raises(RuleError, match="a text must be in double quotes, got 'a'"):
             compile_files({"one": one, "third": "block u when input.x = a"})
 
-    def test_unused_ones_are_pointed_out(self) -> None:
+    def test_unused_name_is_a_warning(self) -> None:
         [warning] = examine(
             compile_rules("let most = 3\nlet x = 4\nblock t when input.n > most")
         ).warnings
@@ -94,23 +94,23 @@ class TestSources:
             ("known, user", "user, email of get_contacts"),
         ],
     )
-    def test_stand_for_what_they_are_given(self, written: str, meant: str) -> None:
+    def test_name_equals_its_sources(self, written: str, meant: str) -> None:
         named = compile_rules(
             f"block t when any input.x not from {written}\n"
             "let known = from user, email of get_contacts # why"
         )
         [plain] = compile_rules(f"block t when any input.x not from {meant}").nets
         assert named.nets[0].condition == plain.condition
-        assert when(named) == f"any input.x not from {meant}"
+        assert condition_text_of(named) == f"any input.x not from {meant}"
 
-    async def test_are_said_by_name(self) -> None:
+    async def test_reason_uses_the_name(self) -> None:
         gate = manager("let known = from user, read\nblock mail when input.to not from known")
         gate.hear("read", "eve")
         assert await reason(gate, "mail", "c1", to="eve") is None
         said = await reason(gate, "mail", "c2", to="mallory")
         assert said == "mail is blocked when input.to not from known."
 
-    def test_that_no_condition_says(self) -> None:
+    def test_unused_name_is_a_warning(self) -> None:
         found = examine(
             compile_rules(
                 "let known = from a\nlet lost = from b\nblock t when input.x not from c, known, lost of d"
@@ -125,29 +125,29 @@ class TestSources:
         rules = compile_rules(
             'let email = "x"\nlet contacts = from user\nblock t when input.x not from email of contacts'
         )
-        assert when(rules) == "input.x not from email of contacts"
+        assert condition_text_of(rules) == "input.x not from email of contacts"
 
 
 class TestFilesOfValues:
-    def test_are_read_beside_the_rules(self, files: Path) -> None:
+    def test_path_is_relative_to_the_rules(self, files: Path) -> None:
         rules = load_rules(files / "pay.rules")
-        assert when(rules) == 'input.to not in ["DE11", "DE22"]'
+        assert condition_text_of(rules) == 'input.to not in ["DE11", "DE22"]'
         assert rules.paths == [str(files / "pay.rules"), str(files / "payees.txt")]
 
-    def test_belong_to_the_texts_of_the_set(self, files: Path) -> None:
+    def test_values_are_part_of_the_rule_texts(self, files: Path) -> None:
         """The texts of a rule set contain the values, so that later changes of the file do not matter."""
         texts = read_rules(files / "pay.rules")
         (files / "payees.txt").write_text("DE33")
         assert [*texts.values()] == [RULES, PAYEES]
-        assert when(compile_files(texts)) == 'input.to not in ["DE11", "DE22"]'
+        assert condition_text_of(compile_files(texts)) == 'input.to not in ["DE11", "DE22"]'
 
-    def test_are_read_once_for_a_program(self, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_later_file_changes_do_not_matter(self, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.chdir(files)
         texts = RuleTexts().with_files(["pay.rules"])
         (files / "payees.txt").write_text("DE33")
-        assert when(texts.compile("pay.rules")) == 'input.to not in ["DE11", "DE22"]'
+        assert condition_text_of(texts.compile("pay.rules")) == 'input.to not in ["DE11", "DE22"]'
 
-    def test_take_no_rules_away(self, files: Path) -> None:
+    def test_rules_file_read_as_values_keeps_its_rules(self, files: Path) -> None:
         """A rules file that another one also reads as values is still read as rules."""
         (files / "other.rules").write_text("block rm")
         (files / "added.rules").write_text('let x = lines "other.rules"\nblock mv when input.a in x')
@@ -164,7 +164,7 @@ class TestFilesOfValues:
             ("long.txt", "'\"long.txt\"' has 5,001 values, at most 5,000 can be a list"),
         ],
     )
-    def test_that_are_no_list(self, files: Path, name: str, said: str) -> None:
+    def test_invalid_list_is_an_error_at_its_line(self, files: Path, name: str, said: str) -> None:
         """The error is at the line that names the file, and no rule is compiled."""
         (files / "latin.txt").write_bytes(b"a\nJos\xe9\n")
         (files / "empty.txt").write_text("# nobody yet\n\n")
@@ -175,7 +175,7 @@ class TestFilesOfValues:
         [problem] = caught.value.problems
         assert (problem.line, problem.column, problem.message) == (1, 15, said)
 
-    def test_come_with_the_rules(self) -> None:
+    def test_single_text_cannot_read_files(self) -> None:
         """A single text cannot read a file of this machine."""
         with pytest.raises(RuleError, match="'\"/etc/hosts\"' did not come with these rules"):
             compile_rules('let x = lines "/etc/hosts"\nblock t when input.a in x')
@@ -235,7 +235,7 @@ class TestErrors:
             ),
         ],
     )
-    def test_of_the_line(self, line: str, message: str, remedy: str) -> None:
+    def test_faulty_let_line(self, line: str, message: str, remedy: str) -> None:
         with pytest.raises(RuleError) as caught:
             compile_rules(line)
         [problem] = caught.value.problems
@@ -277,7 +277,7 @@ class TestErrors:
             ),
         ],
     )
-    def test_of_a_use(self, condition: str, message: str, remedy: str | None) -> None:
+    def test_wrong_use_of_a_name(self, condition: str, message: str, remedy: str | None) -> None:
         with pytest.raises(RuleError) as caught:
             compile_rules(
                 f'let team = ["a"]\nlet most = 3\nlet known = from user\nblock t when {condition}'
@@ -285,7 +285,7 @@ class TestErrors:
         [problem] = caught.value.problems
         assert remedy is None or (problem.message, problem.remedy) == (message, remedy)
 
-    def test_twice(self) -> None:
+    def test_name_defined_twice(self) -> None:
         with pytest.raises(RuleError, match="'a' has a value already, by line 1"):
             compile_rules("let a = 1\nlet a = 2\nblock t when input.x = a")
 

@@ -65,7 +65,7 @@ class TestWord:
             ("(", "f(x)"),
         ],
     )
-    def test_is_found_where_it_stands_alone(self, word: str, text: str) -> None:
+    def test_matches_as_a_whole_word(self, word: str, text: str) -> None:
         """G-52: a bare word matches as a whole word, also with other characters at its ends."""
         assert matches(word, text)
 
@@ -95,7 +95,7 @@ class TestWord:
             (r"\d", "7"),
         ],
     )
-    def test_is_not_found_inside_another(self, word: str, text: str) -> None:
+    def test_does_not_match_inside_another(self, word: str, text: str) -> None:
         """G-52: a part of a longer word does not match."""
         assert not matches(word, text)
 
@@ -106,7 +106,7 @@ class TestWord:
         ),
         text=st.text("ab1_-./ é\n$", max_size=20),
     )
-    def test_between_letters_is_the_reference(self, word: str, text: str) -> None:
+    def test_matches_like_the_reference(self, word: str, text: str) -> None:
         """A word with letters at both ends matches like the reference's `\\bWORD\\b`."""
         word = word.replace(" ", "")
         text = f"{text}{word}{text[::-1]}"
@@ -117,9 +117,7 @@ class TestWord:
         text=st.text("ab1-./ ;\n$", max_size=12),
         rest=st.text("ab1-./ ;\n$", max_size=12),
     )
-    def test_of_a_command_line_goes_on_over_hyphens_and_dots(
-        self, word: str, text: str, rest: str
-    ) -> None:
+    def test_hyphens_and_dots_continue_a_word(self, word: str, text: str, rest: str) -> None:
         """G-52: a hyphen or dot that leads to a letter after `--force` or `./lint` makes another word."""
         whole = rf"(?<![\w.\-]){re.escape(word)}(?![.\-]*\w)"
         text = f"{text}{word}{rest}"
@@ -151,7 +149,7 @@ class TestRegex:
 
 class TestField:
     @pytest.mark.parametrize("value", [None, 7, True, ["cp", 1], {"cp": "x"}, b"rm"])
-    def test_without_the_text_is_not_met(self, value: object) -> None:
+    def test_without_the_pattern_does_not_match(self, value: object) -> None:
         """G-65: a field whose value does not contain the pattern does not match."""
         assert not matches("rm", value)
 
@@ -165,7 +163,7 @@ class TestField:
         assert matches("rm", "\ud800rm\udfff -rf")
 
     @pytest.mark.parametrize("pattern", ["/(a+)+$/", "/(a|aa)*c/", "/(.*)*(.*)*x$/"])
-    def test_of_any_length_is_searched_in_linear_time(self, pattern: str) -> None:
+    def test_long_text_is_searched_in_linear_time(self, pattern: str) -> None:
         """G-42: patterns that make a backtracking matcher slow are searched in linear time."""
         assert not matches(pattern, "a" * 10_000 + "!")
 
@@ -185,6 +183,6 @@ class TestBeginning:
             ("push", "git", False),
         ],
     )
-    def test_of_a_word(self, word: str, start: str, begins: bool) -> None:
+    def test_first_part_is_the_program(self, word: str, start: str, begins: bool) -> None:
         """G-64: a word of several parts begins with its program."""
         assert compile_word(word).begins_with(start) is begins

@@ -32,7 +32,7 @@ class TestHolds:
             ({"x": 1, "X": 1}, None),
         ],
     )
-    def test_of_a_field(self, value: dict[str, Any], missing: bool | None) -> None:
+    def test_present_and_missing(self, value: dict[str, Any], missing: bool | None) -> None:
         """`null` counts as missing; a second field that looks alike makes the condition unclear."""
         present = None if missing is None else not missing
         assert holds(condition("input.x is missing"), value) is missing
@@ -41,7 +41,7 @@ class TestHolds:
             said = "another field differs from input.x only in looks"
             assert unknown_reason(condition("input.x is missing"), value) == said
 
-    def test_of_a_field_in_another(self) -> None:
+    def test_nested_field(self) -> None:
         where = condition("input.a.b is present")
         assert [holds(where, value) for value in ({"a": {"b": 1}}, {"a": {}}, {"a": "b"}, {})] == [
             *(True, False, False, False)
@@ -56,33 +56,33 @@ class TestHolds:
 
 
 class TestRules:
-    async def test_what_a_missing_field_means(self) -> None:
+    async def test_present_exempts_a_call_without_the_field(self) -> None:
         """`is present` exempts a call without the field, which would otherwise need approval."""
         gate = manager('require human-approval before mail when input.to is present and input.to != "me"')
         assert await reason(gate, "mail", "c1") is None
         assert await reason(gate, "mail", "c2", to="me") is None
         assert await reason(gate, "mail", "c3", to="you") is not None
 
-    async def test_says_so(self) -> None:
+    async def test_block_reason_contains_missing(self) -> None:
         gate = manager("block pay when input.limit is missing")
         assert await reason(gate, "pay", "c1") == "pay is blocked when input.limit is missing."
         assert await reason(gate, "pay", "c2", limit=3) is None
 
 
 class TestProofs:
-    def test_one_of_the_two(self) -> None:
+    def test_present_and_missing_are_complements(self) -> None:
         present, missing = condition("input.x is present"), condition("input.x is missing")
         assert ruled_out((present, HOLDS), (missing, HOLDS))
         assert ruled_out((present, FAILS), (missing, FAILS))
         assert not ruled_out((present, HOLDS))
 
-    def test_with_comparisons(self) -> None:
+    def test_compared_field_is_present(self) -> None:
         """A field with a value is present, and a missing field cannot be compared."""
         assert ruled_out((condition('input.x = "a"'), HOLDS), (condition("input.x is missing"), HOLDS))
         assert covers(condition("input.x is present"), condition('input.x is present and input.x = "a"'))
         assert not covers(condition("input.x is present"), condition('input.x = "a"'))
 
-    def test_of_a_set(self) -> None:
+    def test_blocks_of_both_cover_every_call(self) -> None:
         """Blocks of present and missing fields cover every call; a repeated one has no effect."""
         both = examine(compile_rules("block a when input.x is present\nblock a when input.x is missing"))
         assert any("blocks every call of 'a'" in warning.message for warning in both.warnings)
@@ -105,13 +105,13 @@ class TestErrors:
             ("missing", "is missing"),
         ],
     )
-    def test_other_words(self, written: str, meant: str) -> None:
+    def test_wrong_words_have_a_remedy(self, written: str, meant: str) -> None:
         with pytest.raises(RuleError) as caught:
             compile_rules(f"block a when input.x {written}")
         [problem] = caught.value.problems
         assert problem.remedy == f"write: block a when input.x {meant}"
 
-    def test_another_word_after_it(self) -> None:
+    def test_other_word_after_is_counts_as_a_value(self) -> None:
         """Another word after `is` is treated as a value."""
         with pytest.raises(RuleError) as caught:
             compile_rules('block a when input.x is "prod"')

@@ -17,7 +17,7 @@ from interlock.rules.analysis.findings import examine
 from tests.engine.gate.support.helpers import manager, reason
 
 
-def known(**texts: str) -> Surroundings:
+def surroundings_with(**texts: str) -> Surroundings:
     said = SourceTexts(["user", "contacts"])
     for source, text in texts.items():
         said.add(source, text)
@@ -41,9 +41,9 @@ class TestHolds:
             (["ada", {"to": "bob"}], None),
         ],
     )
-    def test_of_a_value_and_of_every_element(self, value: object, comes: bool | None) -> None:
+    def test_value_and_every_element(self, value: object, comes: bool | None) -> None:
         """A list comes from the sources if each of its elements does."""
-        around = known(user="write to ada, 5 times", contacts="bob")
+        around = surroundings_with(user="write to ada, 5 times", contacts="bob")
         condition = condition_of("input.to from user, contacts")
         other = condition_of("input.to not from user, contacts")
         assert condition is not None
@@ -51,22 +51,22 @@ class TestHolds:
         assert holds(condition, {"to": value}, around) is comes
         assert holds(other, {"to": value}, around) is (None if comes is None else not comes)
 
-    def test_only_in_the_named_sources(self) -> None:
+    def test_other_sources_do_not_count(self) -> None:
         condition = condition_of("input.to not from user")
         assert condition is not None
-        assert holds(condition, {"to": "bob"}, known(contacts="bob")) is True
+        assert holds(condition, {"to": "bob"}, surroundings_with(contacts="bob")) is True
 
-    def test_of_any_element(self) -> None:
+    def test_any_element(self) -> None:
         condition = condition_of("any input.to from contacts")
         assert condition is not None
-        assert holds(condition, {"to": ["eve", "bob"]}, known(contacts="bob")) is True
-        assert holds(condition, {"to": "bob"}, known(contacts="bob")) is None
+        assert holds(condition, {"to": ["eve", "bob"]}, surroundings_with(contacts="bob")) is True
+        assert holds(condition, {"to": "bob"}, surroundings_with(contacts="bob")) is None
 
-    def test_says_why_it_is_unknown(self) -> None:
+    def test_unknown_result_has_a_reason(self) -> None:
         about = condition_of("input.to not from user, contacts")
         assert about is not None
         assert unknown_reason(about, {"to": "x"}) == "the sources of input.to are not recorded here"
-        assert unknown_reason(about, {"to": None}, known()) == (
+        assert unknown_reason(about, {"to": None}, surroundings_with()) == (
             "input.to is not a text, number, or list of them"
         )
         said = SourceTexts()
@@ -95,7 +95,7 @@ class TestText:
         assert condition_text(condition) == text
         assert condition_of(condition_text(condition, whole=True)) == condition
 
-    def test_names_each_source_once(self) -> None:
+    def test_source_set_has_no_duplicates(self) -> None:
         condition = condition_of("input.a from user, x or input.b not from x, user, x")
         assert sources_of(condition) == {"user", "x"}
         assert sources_of(None) == frozenset()
@@ -131,10 +131,10 @@ class TestErrors:
             compile_rules('let team = ["a"]\nblock x when input.to from team or input.to in team')
         assert "'team' is a value; 'from' takes 'user'" in str(error.value)
 
-    def test_a_quoted_tool_may_be_called_people(self) -> None:
+    def test_quoted_keyword_is_a_tool(self) -> None:
         assert compile_rules('block x when input.to not from "people"').warnings == ()
 
-    def test_a_mapped_name_has_no_results(self) -> None:
+    def test_mapped_name_is_no_source(self) -> None:
         """Only results of a tool count; a command with a mapped name may print anything."""
         text = (
             "map bash.command contacts as look-up\nblock look-up\nblock x when input.to not from look-up"
@@ -145,7 +145,7 @@ class TestErrors:
 
 
 class TestProof:
-    def test_takes_it_as_possible_either_way(self) -> None:
+    def test_condition_is_never_decided_in_advance(self) -> None:
         """A condition on sources is decided at the call, so it never counts as always true or false."""
         rules = compile_rules("block x when input.to not from user\nblock y when input.to from user")
         assert [p.message for p in examine(rules).warnings] == []
@@ -168,7 +168,7 @@ class TestMembers:
         assert condition is not None
         assert condition_text(condition) == text
 
-    async def test_at_the_gate(self) -> None:
+    async def test_gate_decides_by_the_member(self) -> None:
         rules = "require human-approval before send when input.to not from user, email of get_contacts"
         gate = manager(rules)
         gate.hear("get_contacts", '[{"email": "ada@x.org", "notes": "eve@x.org"}]')
@@ -179,7 +179,7 @@ class TestMembers:
         assert said is not None
         assert "returned a result that is not JSON" in said
 
-    async def test_what_comes_from_it_is_blocked_where_it_is_unknown(self) -> None:
+    async def test_result_without_json_blocks_the_call(self) -> None:
         gate = manager("block post when input.text from secret of vault")
         gate.hear("vault", "secret=hunter2")
         assert await reason(gate, "post", "c1", text="hunter2") is not None
@@ -200,6 +200,6 @@ class TestMembers:
         assert problem.message == message
         assert problem.remedy
 
-    def test_a_mapped_tool_behind_of_is_a_warning(self) -> None:
+    def test_mapped_name_after_of_is_a_warning(self) -> None:
         rules = compile_rules("map bash.command ls as list\nblock a when input.x from name of list")
         assert any("a name that a map gives" in warning.message for warning in rules.warnings)

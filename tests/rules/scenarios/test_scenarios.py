@@ -173,7 +173,7 @@ class TestStatements:
             steps(line)
         assert caught.value.problems[0].remedy == remedy
 
-    def test_uses_count_from_the_file(self) -> None:
+    def test_rule_paths_are_relative_to_the_scenario(self) -> None:
         """Paths of rules are relative to the scenario's folder; a name with blanks needs quotes."""
         text = 'use a.rules ../b.rules\nuse "my rules/c.rules" /d.rules\nscenario "x"\ncall a'
         uses = parse_scenarios(text, file="tests/x_test.rules").uses
@@ -288,7 +288,7 @@ class TestErrors:
             ),
         ],
     )
-    def test_of_the_whole(self, text: str, line: int, message: str) -> None:
+    def test_incomplete_file_is_refused(self, text: str, line: int, message: str) -> None:
         """A file that would test less than it seems to is refused."""
         [problem] = problems(text)
         assert (problem.line, problem.message) == (line, message)
@@ -299,7 +299,7 @@ class TestErrors:
         text = 'usr a.rules\nscenario x\n  calls a\n  expect maybe\nscenario "y"\n  cal b\n'
         assert [(p.line, p.column) for p in problems(text)] == [(1, 1), (2, 10), (3, 3), (4, 10), (6, 3)]
 
-    def test_of_a_file(self, tmp_path: Path) -> None:
+    def test_unreadable_file_is_reported(self, tmp_path: Path) -> None:
         """An unreadable file is reported like an unreadable rules file."""
         path = tmp_path / "x_test.rules"
         for content, message in ((b"\xff", "is not UTF-8 text"), (b"a\0b", "a NUL character")):
@@ -320,7 +320,7 @@ class TestErrors:
             max_size=30,
         )
     )
-    def test_are_never_anything_else(self, pieces: list[str]) -> None:
+    def test_arbitrary_file_is_read_or_refused(self, pieces: list[str]) -> None:
         """Any file is either read or refused with places inside it."""
         text = " ".join(pieces)
         try:
@@ -334,7 +334,7 @@ class TestErrors:
             assert problem.line == 0 or lines[problem.line - 1].startswith(problem.text)
             assert str(problem)
 
-    def test_of_a_long_line(self) -> None:
+    def test_long_line_is_shown_in_part(self) -> None:
         """A very long line is read in linear time and shown in part."""
         problem = problem_of("call x a " + '"' * 50_001)
         assert len(str(problem)) < 1_000
@@ -355,7 +355,7 @@ class TestInput:
             ('a "[1]" b x[1]', {"a": "[1]", "b": "x[1]"}),
         ],
     )
-    def test_nested(self, words: str, value: object) -> None:
+    def test_dots_and_json_make_nested_input(self, words: str, value: object) -> None:
         """G-10: dots make objects, JSON makes lists and objects, and a quoted name is one name."""
         [call] = scenario(f"call deploy {words}").steps
         assert isinstance(call, Call)

@@ -63,7 +63,7 @@ def evasions(name: str) -> Iterator[Evasion]:
         yield Evasion(entry["command"], entry["rule"], tuple(entry.get("proven_by_running", ())))
 
 
-def passes(command: str, pattern: Pattern, shell: Shell | None = None) -> bool:
+def is_undetected(command: str, pattern: Pattern, shell: Shell | None = None) -> bool:
     """Return true if no map matches a command and it is not unclear for this map."""
     reading = read(command, shell)
     texts = [command, *(text for found in reading.commands for text in found.texts)]
@@ -71,10 +71,12 @@ def passes(command: str, pattern: Pattern, shell: Shell | None = None) -> bool:
     return not (reading.uninspectable or unclear or any(pattern.search(text) for text in texts))
 
 
-def silent(evasion: Evasion) -> bool:
+def is_missed(evasion: Evasion) -> bool:
     """Return true if a map of either kind misses it, in a shell that runs it or in an unknown one."""
     maps = (BARE[evasion.rule], ANCHORED[evasion.rule])
-    return any(passes(evasion.command, m, shell) for shell in (*evasion.shells, None) for m in maps)
+    return any(
+        is_undetected(evasion.command, m, shell) for shell in (*evasion.shells, None) for m in maps
+    )
 
 
 FILES = ("evasions.jsonl", "evasions_more.jsonl")
@@ -86,14 +88,14 @@ SILENT: Mapping[str, Sequence[str]] = json.loads(
 
 class TestEvasions:
     @pytest.mark.slow
-    def test_only_listed_ones_are_silent(self) -> None:
+    def test_only_listed_evasions_remain_undetected(self) -> None:
         """G-64: only the evasions that are listed with a reason remain undetected."""
-        found = {e.command for name in FILES for e in evasions(name) if silent(e)} - RUNS_NOTHING
+        found = {e.command for name in FILES for e in evasions(name) if is_missed(e)} - RUNS_NOTHING
         listed = {command for commands in SILENT.values() for command in commands}
         assert sorted(found - listed) == []
         assert sorted(listed - found) == []
 
-    def test_two_reasons_are_allowed(self) -> None:
+    def test_each_is_listed_once_with_a_valid_reason(self) -> None:
         """Each undetected command is listed once, under one of two reasons."""
         assert tuple(SILENT) == REASONS
         listed = [command for commands in SILENT.values() for command in commands]
@@ -119,7 +121,7 @@ class TestMendedCauses:
     )
     def test_substitutions_are_paired_as_a_shell_pairs_them(self, command: str) -> None:
         """G-51: escaped backquotes, comments and patterns of `=~` hide no substitution."""
-        assert not passes(command, ANCHORED["rm"], "bash")
+        assert not is_undetected(command, ANCHORED["rm"], "bash")
 
     @pytest.mark.parametrize(
         "command",
@@ -132,12 +134,12 @@ class TestMendedCauses:
     )
     def test_an_inner_shell_reads_its_own_text(self, command: str) -> None:
         """G-64: a text that bash passes to another shell is read for that shell."""
-        assert not passes(command, ANCHORED["rm"], "bash")
+        assert not is_undetected(command, ANCHORED["rm"], "bash")
 
     @pytest.mark.parametrize("script", [":a;1e rm victim", "t a;:a;e rm victim", ":a;s/.*/rm victim/;e"])
     def test_labels_of_sed_end_at_a_semicolon(self, script: str) -> None:
         """G-51: GNU sed runs the command after a label."""
-        assert not passes(f"sed '{script}' f", ANCHORED["rm"], "bash")
+        assert not is_undetected(f"sed '{script}' f", ANCHORED["rm"], "bash")
 
     @pytest.mark.parametrize(
         "command",
@@ -149,7 +151,7 @@ class TestMendedCauses:
             "find . $(echo -exec rm victim ';')",
         ],
     )
-    def test_variables_are_taken_for_plain_values_only_where_they_hold_such(self, command: str) -> None:
+    def test_variables_set_to_commands_are_no_plain_values(self, command: str) -> None:
         """G-64: a variable that the same text sets to words of a command is no plain value."""
         assert read(command, "bash").uninspectable is not None
 
@@ -172,7 +174,7 @@ class TestMendedCauses:
     @pytest.mark.parametrize(
         "command", ["sed ':a;N;$!ba;s/\\n/,/g' f", "cat <<E\nuse \\`ls\\`\nE", "[[ a =~ ^(a|b)$ ]]"]
     )
-    def test_ordinary_ones_stay_clear(self, command: str) -> None:
+    def test_ordinary_commands_stay_clear(self, command: str) -> None:
         """Labels, escaped backquotes and alternatives do not make a command unclear."""
         assert read(command, "bash").uninspectable is None
 
@@ -198,7 +200,7 @@ class TestFilesThatAreMadeAndRun:
             "printf 'int main(){system(\"rm victim\");}' > q.c; cc q.c -o q; ./q",
         ],
     )
-    def test_are_unclear(self, command: str) -> None:
+    def test_writing_and_running_a_file_is_unclear(self, command: str) -> None:
         """G-64: a command that writes a file and runs it is unclear."""
         assert read(command, "bash").uninspectable is not None
 

@@ -12,7 +12,7 @@ COMMANDS = tuple(dict.fromkeys(command for commands in corpora().values() for co
 
 
 class TestOrdinaryCommands:
-    def test_come_from_everywhere(self) -> None:
+    def test_sources_yield_enough_commands(self) -> None:
         """The library, the demo, the documentation and everyday work yield enough commands."""
         assert corpora().keys() == {"library", "demo", "documentation", "everyday"}
         assert all(len(commands) >= 5 for commands in corpora().values())
@@ -35,6 +35,6 @@ class TestOrdinaryCommands:
             "vim -c 'set ff=unix' -c wq f",
         ],
     )
-    def test_programs_that_only_show_something_stay_clear(self, command: str) -> None:
+    def test_read_only_programs_stay_clear(self, command: str) -> None:
         """Programs that only read a machine, a library or a file stay clear."""
         assert read(command, "bash").uninspectable is None

@@ -135,7 +135,7 @@ class TestEverySimpleCommand:
             "sudo nice timeout 5 env A=1 bash -c 'ls; rm x'",
         ],
     )
-    def test_is_found_behind_what_runs_it(self, command: str) -> None:
+    def test_is_found_behind_shells_and_wrappers(self, command: str) -> None:
         """G-51: strings for a shell and commands after wrappers are separate commands."""
         assert read(command).uninspectable is None
         assert any(text.startswith("rm x") for text in programs(command))
@@ -164,13 +164,13 @@ class TestEverySimpleCommand:
         """G-51: quotes, escapes, directories and line ends do not hide a name."""
         assert "rm x" in {text for found in read(command).commands for text in found.texts}
 
-    def test_is_also_as_it_is_written(self) -> None:
+    def test_is_given_in_several_spellings(self) -> None:
         """Maps see the source, the words without quotes, and the program with its words alone."""
         (found,) = read("A='b c' ./x \"y\" > 'o ut'").commands
         assert found.source == "A='b c' ./x \"y\" > 'o ut'"
         assert found.texts == (found.source, "A=b c ./x y > o ut", "./x y")
 
-    def test_leaves_out_what_an_empty_expansion_would(self) -> None:
+    def test_empty_expansion_is_left_out(self) -> None:
         """`--fo${x}rce` also counts as `--force`."""
         assert "git push --force" in read("git push --fo${x}rce").commands[0].texts
 
@@ -233,15 +233,15 @@ class TestUninspectable:
             ("word " * 10_000, "there is too much in it"),
         ],
     )
-    def test_says_why(self, command: str, reason: str) -> None:
+    def test_has_a_reason(self, command: str, reason: str) -> None:
         """G-51: a command that is unknown until it runs, invalid or too large is uninspectable."""
         assert (read(command).uninspectable or "").startswith(reason)
 
-    def test_still_gives_what_was_found(self) -> None:
+    def test_readable_part_is_still_read(self) -> None:
         """The readable part of an uninspectable command is still read."""
         assert programs('$X; bash -c "rm $y"')[-1].startswith("rm")
 
-    def test_is_what_a_failing_parser_leaves(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_parser_error_makes_it_uninspectable(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """An error in the parser makes the command uninspectable."""
 
         def fail(_source: bytes) -> None:
@@ -257,7 +257,7 @@ class TestUninspectable:
 
     @pytest.mark.parametrize("character", ["\U0010e3cf", "\U0010ffff", "\u00e9", "\u2028"])
     @pytest.mark.parametrize("before", ["{", "{1..", "$", "${", "<<", "[[ ", "((", "\\", "'", '"', ""])
-    def test_survives_every_character(self, before: str, character: str) -> None:
+    def test_unusual_characters_do_not_crash_the_parser(self, before: str, character: str) -> None:
         """The native parser once crashed on a character beyond its tables; later commands are found."""
         read(before + character)
         assert "rm x" in [c.texts[0] for c in read(f"echo {character}; rm x").commands]
@@ -269,7 +269,7 @@ class TestUninspectable:
 
 
 class TestHereDocuments:
-    def test_hold_long_files(self) -> None:
+    def test_quoted_text_is_not_part_of_the_command(self) -> None:
         """The text of a quoted here-document is not part of the command."""
         body = "def f(x): return {'a': [`x`, \"$(\"]}\n" * 3_000
         reading = read(f"cat > x.py <<'EOF'\n{body}EOF\nls")
@@ -295,7 +295,7 @@ class TestParser:
         done = run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
         assert done.stdout == "[]\n"
 
-    def test_serves_threads(self) -> None:
+    def test_each_thread_has_its_own(self) -> None:
         """Each thread has its own parser, with the same results."""
         seen: list[list[str]] = []
         commands = [f"ls {i} && rm x{i}" for i in range(50)]

@@ -60,7 +60,7 @@ RULE_SETS = {
 }
 
 
-def passed_by(command: str, shell: Shell | None) -> list[str]:
+def missed_programs(command: str, shell: Shell | None) -> list[str]:
     """Return the programs for which some rules give the command neither a name nor `unclear`."""
     call = ToolCall("c", "bash", {"command": command}, shell)
     return [
@@ -109,7 +109,7 @@ def _traced(program: Path, trace: Path, name: str) -> None:
     program.chmod(0o755)
 
 
-def left(command: str, folder: Path, shell: str) -> set[str]:
+def programs_run(command: str, folder: Path, shell: str) -> set[str]:
     """Return the programs that a shell runs for this command, in a folder with only `deploy`."""
     work, trace = folder / "work", folder / "trace"
     shutil.rmtree(work, ignore_errors=True)
@@ -132,7 +132,7 @@ def left(command: str, folder: Path, shell: str) -> set[str]:
 
 
 @pytest.fixture(scope="module")
-def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def programs_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of programs: `victim`, which leaves a trace, and a few that run others."""
     house = tmp_path_factory.mktemp("house")
     (house / "bin").mkdir()
@@ -145,7 +145,7 @@ def house(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return house
 
 
-def ran(command: str, house: Path, shell: str = BASH) -> bool:
+def runs_victim(command: str, house: Path, shell: str = BASH) -> bool:
     """Return true if a shell runs `victim` for this command."""
     trace = house / "trace"
     trace.unlink(missing_ok=True)
@@ -162,7 +162,7 @@ def ran(command: str, house: Path, shell: str = BASH) -> bool:
     return trace.exists()
 
 
-def passed_over(command: str, shell: Shell | None = None) -> bool:
+def is_missed(command: str, shell: Shell | None = None) -> bool:
     """Return true if the reading neither contains `victim` nor is uninspectable."""
     reading = read(command, shell)
     texts = (text for found in reading.commands for text in found.texts)
@@ -176,16 +176,18 @@ class TestNothingRunsUnseen:
         victim=st.sampled_from(VICTIM),
         after=st.lists(st.sampled_from(PIECES + VICTIM), max_size=4),
     )
-    def test_whatever_is_sent(
-        self, house: Path, before: list[str], victim: str, after: list[str]
+    def test_every_program_that_bash_runs_is_found(
+        self, programs_folder: Path, before: list[str], victim: str, after: list[str]
     ) -> None:
         """G-51: a program that bash runs is found by its name, or the command is uninspectable."""
         command = "".join((*before, victim, *after))
-        assert not (passed_over(command) and ran(command, house))
+        assert not (is_missed(command) and runs_victim(command, programs_folder))
 
     @pytest.mark.slow
     @pytest.mark.parametrize(("program", "shell"), [("bash", "bash"), ("dash", "sh"), ("zsh", "zsh")])
-    def test_whatever_shell_runs_it(self, house: Path, program: str, shell: Shell) -> None:
+    def test_every_program_that_any_shell_runs_is_found(
+        self, programs_folder: Path, program: str, shell: Shell
+    ) -> None:
         """G-64: programs that bash, dash and zsh run are found when read for that shell or any shell."""
         path = shutil.which(program)
         if path is None:
@@ -199,17 +201,17 @@ class TestNothingRunsUnseen:
         )
         def law(before: list[str], victim: str, after: list[str]) -> None:
             command = "".join((*before, victim, *after))
-            if passed_over(command, shell) or passed_over(command):
-                assert not ran(command, house, path)
+            if is_missed(command, shell) or is_missed(command):
+                assert not runs_victim(command, programs_folder, path)
 
         law()
 
     @pytest.mark.parametrize("victim", VICTIM)
-    def test_would_be_noticed(self, house: Path, victim: str) -> None:
+    def test_trace_shows_that_a_program_ran(self, programs_folder: Path, victim: str) -> None:
         """The trace is left, so that the law above can fail."""
-        assert ran(f"echo; {victim}", house)
-        assert not passed_over(f"echo; {victim}")
-        assert passed_over("echo")
+        assert runs_victim(f"echo; {victim}", programs_folder)
+        assert not is_missed(f"echo; {victim}")
+        assert is_missed("echo")
 
     @pytest.mark.parametrize(
         "command",
@@ -232,10 +234,12 @@ class TestNothingRunsUnseen:
             ">f 2>g >f v''ictim x >f y",
         ],
     )
-    def test_known_tricks(self, house: Path, command: str) -> None:
+    def test_known_tricks_are_detected_or_uninspectable(
+        self, programs_folder: Path, command: str
+    ) -> None:
         """G-51: each of these runs the program, and is detected or uninspectable."""
-        assert ran(command, house)
-        assert not passed_over(command)
+        assert runs_victim(command, programs_folder)
+        assert not is_missed(command)
 
 
 class TestEveryName:
@@ -258,28 +262,28 @@ class TestEveryName:
         )
         def law(before: list[str], core: str, after: list[str], between: str) -> None:
             command = between.join((*before, core, *after))
-            passed = {*passed_by(command, shell), *passed_by(command, None)}
+            passed = {*missed_programs(command, shell), *missed_programs(command, None)}
             if passed:
-                assert not passed & left(command, programs, path)
+                assert not passed & programs_run(command, programs, path)
 
         law()
 
     @pytest.mark.parametrize("name", RAN)
-    def test_would_be_noticed(self, programs: Path, name: str) -> None:
+    def test_each_spelling_runs_and_matches(self, programs: Path, name: str) -> None:
         """Each spelling runs the program and matches every map."""
         for spelt in SPELT[name]:
             shell = shutil.which("zsh") if spelt.startswith("=") else BASH
             if shell is not None:
-                assert left(f"true; {spelt}", programs, shell) == {name}
-            assert name not in passed_by(f"true; {spelt}", None)
-        assert passed_by("echo", "bash") == list(RAN)
+                assert programs_run(f"true; {spelt}", programs, shell) == {name}
+            assert name not in missed_programs(f"true; {spelt}", None)
+        assert missed_programs("echo", "bash") == list(RAN)
 
-    def test_of_a_script_in_the_path(self, programs: Path) -> None:
+    def test_script_found_in_the_path(self, programs: Path) -> None:
         """`source x` and `bash x` also run the `x` that PATH leads to."""
         trace = programs / "trace"
         publish = programs / "bin" / "publish"
         publish.write_text(f"echo rm $* >> '{trace}'\n")
         rules = compile_rules("map bash.command /^publish\\b/ as found\nblock found")
         for command in ("source publish", "bash publish x", ". publish"):
-            assert left(command, programs, BASH) == {"rm"}
+            assert programs_run(command, programs, BASH) == {"rm"}
             assert "found" in rules.resolve(ToolCall("c", "bash", {"command": command}, "bash"))

@@ -20,34 +20,34 @@ def names(command: object, rules: RuleSet = RULES) -> tuple[str, ...]:
 
 
 class TestNames:
-    def test_are_those_of_every_simple_command(self) -> None:
+    def test_every_simple_command_is_named(self) -> None:
         """G-51: `cp a b && rm -rf /` has the names `backup` and `delete`."""
         assert names("cp a b && rm -rf /") == ("backup", "delete", "bash")
         assert names("bash -c 'cp a b; r\"\"m x' | sudo ls") == ("list", "backup", "delete", "bash")
 
-    def test_come_from_the_first_map_of_a_simple_command(self) -> None:
+    def test_first_matching_map_names_a_simple_command(self) -> None:
         """G-51: a simple command gets its name from the first map that matches it."""
         assert names("git push --force") == ("push", "bash")
         assert names("ls rm") == ("list", "bash")
         assert names("ls; rm x") == ("list", "delete", "bash")
 
-    def test_come_from_the_whole_text_once(self) -> None:
+    def test_whole_text_is_matched_too(self) -> None:
         """G-51: the whole text is matched, too, including here-documents and comments."""
         assert names("cat <<EOF\nrm\nEOF") == ("delete", "bash")
         assert names("pwd # rm") == ("delete", "bash")
 
-    def test_are_what_the_map_says(self) -> None:
+    def test_quoted_words_match_as_the_pattern_does(self) -> None:
         """G-51: `echo "rm"` matches if the map's pattern does."""
         assert names('echo "rm"') == ("delete", "bash")
         anchored = compile_rules("map bash.command /^rm\\b/ as delete\nblock delete")
         assert names('echo "rm"', anchored) == ("bash",)
         assert names("cd x && sudo /bin/rm y", anchored) == ("delete", "bash")
 
-    def test_stand_in_the_order_of_the_maps(self) -> None:
+    def test_are_in_the_order_of_the_maps(self) -> None:
         """G-50: the names are in the order of the maps, not of the commands."""
         assert names("rm x; cp a b; ls") == ("list", "backup", "delete", "bash")
 
-    def test_of_an_uninspectable_command_are_all_that_occur(self) -> None:
+    def test_uninspectable_command_gets_every_occurring_name(self) -> None:
         """G-51: an uninspectable command gets the name of every map whose pattern occurs in it."""
         assert names("$X ls rm --force") == ("list", "delete", "force", "unclear", "bash")
         assert names("$X; r''m") == ("delete", "unclear", "bash")
@@ -59,13 +59,13 @@ class TestNames:
         assert names("rm \ud800 ls", RULES) == ("list", "bash")
 
     @pytest.mark.parametrize("field", ["command", "cmd", "script"])
-    def test_are_found_by_the_names_of_fields(self, field: str) -> None:
+    def test_usual_field_names_contain_shell_commands(self, field: str) -> None:
         """G-51: the fields `command`, `cmd` and `script` of any tool contain shell commands."""
         rules = compile_rules(f"map run.{field} rm as delete\nblock delete")
         call = ToolCall("c", "run", {field: "r''m x"})
         assert rules.resolve(call) == ("delete", "run")
 
-    def test_are_found_in_declared_fields(self) -> None:
+    def test_declared_fields_contain_shell_commands(self) -> None:
         """G-51: `map shell` declares such a field; in any other text all maps count."""
         rules = compile_rules(
             "map shell a.b rm as delete\nmap a.b ls as list\nmap a.c rm as delete\nmap a.c x as x\n"
@@ -95,13 +95,13 @@ class TestNames:
             (b"rm", ("unclear", "bash")),
         ],
     )
-    def test_come_from_what_is_no_text_as_well(self, value: object, expected: tuple[str, ...]) -> None:
+    def test_values_other_than_text_are_named_too(self, value: object, expected: tuple[str, ...]) -> None:
         """G-65: a list of texts is an argv; any other value gets every map that occurs in it."""
         assert names(value) == expected
 
 
 class TestInspection:
-    def test_says_what_made_each_name(self) -> None:
+    def test_each_name_has_its_command_and_map(self) -> None:
         """Each mapped name has the simple command and the map that yield it."""
         found = RULES.inspect(ToolCall("c", "bash", {"command": "cd x && sudo rm -rf y; cp a b"}))
         assert found.names == ("backup", "delete", "bash")
@@ -111,7 +111,7 @@ class TestInspection:
         ]
         assert found.uninspectable is None
 
-    def test_marks_what_is_uninspectable(self) -> None:
+    def test_uninspectable_reason_is_reported(self) -> None:
         """G-51: the reason of an uninspectable command is reported."""
 
         def why(value: object) -> str | None:
@@ -125,19 +125,19 @@ class TestInspection:
         assert why("rm x") is None
         assert why(None) is None
 
-    def test_is_plain_without_maps(self) -> None:
+    def test_without_maps_only_the_tool_name(self) -> None:
         """Without maps a call has only the tool's name."""
         found = compile_rules("block rm").inspect(ToolCall("c", "rm", {"command": "$X"}))
         assert (found.names, found.effects, found.uninspectable) == (("rm",), (), None)
 
 
 class TestLanguage:
-    def test_still_has_tools_called_shell(self) -> None:
+    def test_shell_may_be_a_tool_name(self) -> None:
         """`shell` is a keyword only before a field."""
         rules = compile_rules("map shell.command rm as shell\nblock shell")
         assert rules.resolve(ToolCall("c", "shell", {"command": "rm"})) == ("shell",)
 
-    def test_explains_a_missing_field(self) -> None:
+    def test_missing_field_is_an_error(self) -> None:
         """G-40: `map shell` requires a field."""
         with pytest.raises(RuleError, match=r"expected <tool>\.<field>") as caught:
             compile_rules("map shell bash rm as x")
@@ -145,7 +145,7 @@ class TestLanguage:
 
 
 class TestPatternSet:
-    def test_finds_what_each_pattern_finds(self) -> None:
+    def test_finds_the_same_as_single_searches(self) -> None:
         """One pass of the set finds the same patterns as single searches."""
         patterns = [compile_word("rm"), compile_regex("/DROP table/i"), compile_regex("/^a|b$/")]
         together = PatternSet(patterns)
@@ -154,7 +154,7 @@ class TestPatternSet:
         assert together.first(("xb", "rm")) == 0
         assert together.first(("x", "y")) is None
 
-    def test_falls_back_where_memory_ends(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_oversized_set_is_searched_one_by_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """Patterns that are too large for one set are searched one by one."""
         monkeypatch.setattr("interlock.rules.parse.patterns._MEMORY", 1 << 12)
         together = PatternSet([compile_regex(f"/word{i}[a-z]{{1,40}}x/") for i in range(50)])
@@ -173,12 +173,14 @@ class TestUnnamed:
             ("pwd # rm", ("pwd",)),
         ],
     )
-    def test_are_commands_without_a_name(self, command: str, expected: tuple[str, ...]) -> None:
+    def test_commands_without_a_mapped_name_are_listed(
+        self, command: str, expected: tuple[str, ...]
+    ) -> None:
         """G-51: commands without a mapped name are listed."""
         found = RULES.inspect(ToolCall("c", "bash", {"command": command}))
         assert found.unnamed == expected
 
-    def test_only_of_shell_commands(self) -> None:
+    def test_other_fields_have_none(self) -> None:
         """A field without shell commands has none."""
         rules = compile_rules("map http.url /prod/ as prod\nblock prod")
         assert rules.inspect(ToolCall("c", "http", {"url": "curl x; sh"})).unnamed == ()

@@ -35,7 +35,7 @@ class TestPlain:
             "",
         ],
     )
-    def test_nothing_beside(self, text: str) -> None:
+    def test_harmless_commands_are_plain(self, text: str) -> None:
         """Programs, literal words, lists, pipes, standard streams and `/dev/null` are plain."""
         assert not_plain(text) is None
 
@@ -87,27 +87,27 @@ class TestPlain:
             ("./deploy 'unended", UNREAD),
         ],
     )
-    def test_more(self, text: str, why: str) -> None:
+    def test_other_effects_yield_a_reason(self, text: str, why: str) -> None:
         """Any other effect of a command yields a reason."""
         assert not_plain(text) == why
 
 
 class TestCalls:
-    def why(self, **value: object) -> str | None:
+    def reason(self, **value: object) -> str | None:
         net = compile_rules(RULES).registry["approve-before-deploy"]
         return exact_input_reason(net, ToolCall("c", "bash", value))
 
-    def test_the_field_of_the_command(self) -> None:
+    def test_only_mapped_shell_fields_are_checked(self) -> None:
         """Only the mapped shell fields of a call are checked."""
-        assert self.why(command="./deploy") is None
-        assert self.why(command="./deploy > x") == FILE
-        assert self.why(command="./deploy", note="a > b") is None
+        assert self.reason(command="./deploy") is None
+        assert self.reason(command="./deploy > x") == FILE
+        assert self.reason(command="./deploy", note="a > b") is None
 
-    def test_an_object(self) -> None:
+    def test_value_other_than_text_is_not_plain(self) -> None:
         """A value that is no text is not plain."""
-        assert self.why(command={"run": "./deploy"}) is not None
+        assert self.reason(command={"run": "./deploy"}) is not None
 
-    def test_unread(self) -> None:
+    def test_unmapped_fields_must_stay_the_same(self) -> None:
         """Unmapped fields, and mapped ones that are no text, must stay the same."""
         net = compile_rules(RULES).registry["approve-before-deploy"]
         value = {"command": "./deploy", "env": {"A": "1"}, "cwd": "/tmp"}
@@ -115,13 +115,13 @@ class TestCalls:
         assert unmapped_fields(net, ToolCall("c", "bash", {"command": {"x": 1}})) == {"command": {"x": 1}}
         assert unmapped_fields(net, ToolCall("c", "deploy", {"env": "prod"})) == {"env": "prod"}
 
-    def test_words_of_a_program(self) -> None:
+    def test_argv_list_is_a_program_with_its_words(self) -> None:
         """A list of texts is a program with its words, which no shell reads."""
-        assert self.why(command=["./deploy", "a > b", "$(x)", "&"]) is None
-        assert self.why(command=["env", "A=1", "./deploy"]) == OTHER
-        assert self.why(command=["bash", "-c", "./deploy > x"]) in (OTHER, FILE)
+        assert self.reason(command=["./deploy", "a > b", "$(x)", "&"]) is None
+        assert self.reason(command=["env", "A=1", "./deploy"]) == OTHER
+        assert self.reason(command=["bash", "-c", "./deploy > x"]) in (OTHER, FILE)
 
-    def test_fields_in_fields(self) -> None:
+    def test_only_the_mapped_nested_field_may_differ(self) -> None:
         """In an object, only the field that a map reads may differ."""
         net, *_ = compile_rules("map call.opts.url x as y\nblock y").registry.values()
         value = {"opts": {"url": "a", "method": "b"}, "url": "c"}
@@ -152,7 +152,9 @@ class TestCalls:
             ("/deploy$/", "rm deploy", ("rm",)),
         ],
     )
-    def test_programs(self, pattern: str, command: str, programs: tuple[str, ...]) -> None:
+    def test_mapped_program_returns_only_its_folder(
+        self, pattern: str, command: str, programs: tuple[str, ...]
+    ) -> None:
         """For a program that a map matches only the folder is returned, for others the whole word."""
         rules = f"map bash.command {pattern} as x\nrequire human-approval before x"
         net = compile_rules(rules).registry["approve-before-x"]
@@ -170,12 +172,12 @@ class TestCalls:
             (RULES + "\nmap bash.cmd ./deploy as deploy", False),
         ],
     )
-    def test_maps_digest(self, changed: str, same: bool) -> None:
+    def test_digest_changes_with_the_maps(self, changed: str, same: bool) -> None:
         """The digest changes if and only if a map changes."""
         digests = [maps_digest(compile_rules(r).registry.values()) for r in (RULES, changed)]
         assert (digests[0] == digests[1]) is same
 
-    def test_their_order_counts(self) -> None:
+    def test_digest_depends_on_the_order_of_maps(self) -> None:
         """The order of maps changes the digest, because the first match wins."""
         two = ["map bash.command a as x", "map bash.command b as y", "block x"]
         orders = (two, [two[1], two[0], two[2]])

@@ -29,7 +29,7 @@ class TestStreams:
         environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path)}
         assert audit_settings(environ=environ, directory=tmp_path) is None
 
-    def test_a_file_beside_the_settings(self, tmp_path: Path) -> None:
+    def test_relative_path_starts_at_the_settings_file(self, tmp_path: Path) -> None:
         """A relative path is relative to the settings file, not to the working directory."""
         found = read(tmp_path, 'stream = "file:audit.jsonl"')
         assert found is not None
@@ -42,7 +42,7 @@ class TestStreams:
             SYSLOG_BYTES,
         )
 
-    def test_several(self, tmp_path: Path) -> None:
+    def test_several_addresses(self, tmp_path: Path) -> None:
         """A list has one stream for each address, with the usual ports."""
         found = read(
             tmp_path,
@@ -60,7 +60,7 @@ class TestStreams:
         assert found.addresses[2].host == "::1"
         assert found.addresses[3].transport == "unix"
 
-    def test_a_name_hides_what_follows_the_host(self) -> None:
+    def test_name_hides_tokens_of_an_address(self) -> None:
         """Tokens in an address are in no message and in no name of a stream."""
         address = stream_address("https://siem.example:8443/services/SECRET-1?token=SECRET-2")
         assert "SECRET" not in address.name + address.id
@@ -103,7 +103,9 @@ class TestFaults:
             ("stream = 'file:/a'\nstreams = 1", "unknown setting 'streams'; known: stream, format"),
         ],
     )
-    def test_fault(self, tmp_path: Path, text: str, problem: str) -> None:
+    def test_error_names_the_place_and_the_expected_value(
+        self, tmp_path: Path, text: str, problem: str
+    ) -> None:
         """Each error names its file, table, key and the expected value."""
         with pytest.raises(SettingsError) as caught:
             read(tmp_path, text)
@@ -120,21 +122,21 @@ class TestFaults:
             (r'"X: hush" = "1"', "headers: expected names of headers like Authorization"),
         ],
     )
-    def test_a_header_that_cannot_be_sent(self, tmp_path: Path, header: str, problem: str) -> None:
+    def test_invalid_header_is_refused(self, tmp_path: Path, header: str, problem: str) -> None:
         """A header that cannot be sent is an error at the start, without its value."""
         with pytest.raises(SettingsError) as caught:
             read(tmp_path, f"stream = 'https://a/'\nheaders = {{ {header} }}")
         assert problem in str(caught.value)
         assert "Bearer hush" not in str(caught.value)
 
-    def test_a_relative_file_of_a_file_that_is_named(self, tmp_path: Path) -> None:
+    def test_relative_path_in_a_named_settings_file_is_refused(self, tmp_path: Path) -> None:
         """In a settings file that is not the user's own, a path must be absolute."""
         named = tmp_path / "named.toml"
         named.write_text('[audit]\nstream = "file:a.jsonl"\n')
         with pytest.raises(SettingsError, match="expected an absolute path"):
             audit_settings(environ={"INTERLOCK_CONFIG": str(named)}, directory=tmp_path)
 
-    def test_a_working_directory_may_say_nothing(self, tmp_path: Path) -> None:
+    def test_working_directory_cannot_change_streams(self, tmp_path: Path) -> None:
         """A file in the working directory cannot send the record elsewhere or turn streams off."""
         (tmp_path / "interlock.toml").write_text('[audit]\nstream = "file:/tmp/x"\n')
         environ = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config")}

@@ -52,39 +52,39 @@ def check(*files: Path) -> StreamCheck:
     return check_stream((each.name, each.read_bytes().splitlines(keepends=True)) for each in files)
 
 
-def handles(file: Path) -> list[str]:
+def open_handles(file: Path) -> list[str]:
     """The open handles of this process for a file."""
     found = Path("/proc/self/fd")
     return [each for each in os.listdir(found) if os.path.realpath(found / each) == str(file)]
 
 
-async def all_sent(journal: Path, file: Path, events: int) -> None:
+async def send_events(journal: Path, file: Path, events: int) -> None:
     """Send events until the file has so many lines."""
     async with sending(journal, FileTarget(file)):
         await until(lambda: file.exists() and len(file.read_bytes().splitlines()) >= events)
 
 
 class TestFile:
-    async def test_lines_for_its_owner(self, journal: Path, tmp_path: Path) -> None:
+    async def test_new_file_is_private(self, journal: Path, tmp_path: Path) -> None:
         """A new file is readable only by its owner and has one line for each event."""
         file = tmp_path / "a.jsonl"
-        await all_sent(journal, file, 10)
+        await send_events(journal, file, 10)
         assert file.stat().st_mode & 0o777 == 0o600
         assert (check(file).lines, check(file).faults) == (10, ())
 
-    async def test_appended_to_after_a_restart(self, journal: Path, tmp_path: Path) -> None:
+    async def test_restart_appends_to_the_file(self, journal: Path, tmp_path: Path) -> None:
         """A second process appends to the file and keeps its changed mode."""
         file = tmp_path / "a.jsonl"
-        await all_sent(journal, file, 10)
+        await send_events(journal, file, 10)
         file.chmod(0o640)
         recorded_at(journal, NOW, "s2")
-        await all_sent(journal, file, 20)
+        await send_events(journal, file, 20)
         found = check(file)
         assert (found.lines, found.repeated, found.faults) == (20, 0, ())
         assert file.stat().st_mode & 0o777 == 0o640
 
     @pytest.mark.parametrize("gone", [False, True])
-    async def test_renamed_or_removed(self, journal: Path, tmp_path: Path, gone: bool) -> None:
+    async def test_rotated_file_is_replaced(self, journal: Path, tmp_path: Path, gone: bool) -> None:
         """After a rotation, new lines go to a new file without any signal."""
         file, old = tmp_path / "a.jsonl", tmp_path / "a.jsonl.1"
         async with sending(journal, FileTarget(file)) as sent:
@@ -97,7 +97,7 @@ class TestFile:
         found = check(file) if gone else check(old, file)
         assert (found.lines, found.faults) == (10 if gone else 20, ())
 
-    async def test_a_full_disk(
+    async def test_failed_write_is_repeated_whole(
         self, journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A failed partial write leaves no partial line and is repeated."""
@@ -121,35 +121,37 @@ class TestFile:
 
 class TestTornLines:
     @pytest.mark.parametrize("cut", [1, 7, 200])
-    async def test_a_last_line_that_was_cut_short(self, journal: Path, tmp_path: Path, cut: int) -> None:
+    async def test_incomplete_last_line_is_sent_again(
+        self, journal: Path, tmp_path: Path, cut: int
+    ) -> None:
         """An incomplete last line is removed at the start, and its event is sent again."""
         file = tmp_path / "a.jsonl"
-        await all_sent(journal, file, 10)
+        await send_events(journal, file, 10)
         data = file.read_bytes()
         file.write_bytes(data + data[:cut])
         recorded_at(journal, NOW, "s2")
-        await all_sent(journal, file, 20)
+        await send_events(journal, file, 20)
         assert (check(file).lines, check(file).faults) == (20, ())
 
-    async def test_a_first_line_that_was_cut_short(self, journal: Path, tmp_path: Path) -> None:
+    async def test_incomplete_only_line_is_removed(self, journal: Path, tmp_path: Path) -> None:
         """An incomplete line that is the only one is removed, too."""
         file = tmp_path / "a.jsonl"
         file.write_bytes(b'{"after":0,"at":"2026')
-        await all_sent(journal, file, 10)
+        await send_events(journal, file, 10)
         assert (check(file).lines, check(file).faults) == (10, ())
 
-    async def test_what_never_came_to_the_disk(self, journal: Path, tmp_path: Path) -> None:
+    async def test_zeros_after_a_power_failure_are_removed(self, journal: Path, tmp_path: Path) -> None:
         """Zeros after a power failure are removed, too."""
         file = tmp_path / "a.jsonl"
-        await all_sent(journal, file, 10)
+        await send_events(journal, file, 10)
         data = file.read_bytes()
         file.write_bytes(data + data[:40] + b"\0" * 100_000)
         recorded_at(journal, NOW, "s2")
-        await all_sent(journal, file, 20)
+        await send_events(journal, file, 20)
         assert (check(file).lines, check(file).faults) == (20, ())
 
     @pytest.mark.slow
-    def test_killed_again_and_again(self, journal: Path, tmp_path: Path) -> None:
+    def test_repeated_kills_lose_no_event(self, journal: Path, tmp_path: Path) -> None:
         """However often the process is killed, no event is missing, and repeated ones are recognised."""
         file = tmp_path / "a.jsonl"
         for life in range(4):
@@ -176,7 +178,7 @@ class TestTornLines:
 
 
 class TestRefusals:
-    def test_a_file_of_something_else(self, tmp_path: Path) -> None:
+    def test_foreign_file_is_rejected(self, tmp_path: Path) -> None:
         """A file with other lines is rejected and not changed."""
         file = tmp_path / "notes.txt"
         for text in ("my notes", "my notes\n", '{"other": 1}\n'):
@@ -185,7 +187,7 @@ class TestRefusals:
                 FileTarget(file).check()
             assert file.read_text() == text
 
-    def test_what_is_no_plain_file(self, tmp_path: Path) -> None:
+    def test_irregular_file_is_rejected(self, tmp_path: Path) -> None:
         """A directory, a pipe, a link and a missing directory are rejected."""
         (tmp_path / "d").mkdir()
         os.mkfifo(tmp_path / "p")
@@ -195,7 +197,7 @@ class TestRefusals:
                 FileTarget(tmp_path / name).check()
         assert not (tmp_path / "target").exists()
 
-    async def test_a_disk_that_is_slow(
+    async def test_slow_write_keeps_the_file_open(
         self, journal: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A file of an ended stream stays open until its last write has reached the disk."""
@@ -210,7 +212,7 @@ class TestRefusals:
 
         target = FileTarget(file)
         target.check()
-        [handle] = handles(file)
+        [handle] = open_handles(file)
         monkeypatch.setattr(os, "fsync", slow)
         [line] = drained(stream(journal))[:1]
         sending = asyncio.ensure_future(target.send([LineFormat("events", MASK).line(line)]))
@@ -219,11 +221,11 @@ class TestRefusals:
         with pytest.raises(asyncio.CancelledError):
             await sending
         await target.close()
-        assert handles(file) == [handle]
+        assert open_handles(file) == [handle]
         done.set()
-        await until(lambda: not handles(file))
+        await until(lambda: not open_handles(file))
 
-    async def test_a_file_that_another_process_writes(self, tmp_path: Path) -> None:
+    async def test_file_of_another_stream_is_rejected(self, tmp_path: Path) -> None:
         """Two streams cannot share a file, because one could remove the other's unfinished line."""
         first = FileTarget(tmp_path / "a.jsonl")
         first.check()
@@ -234,7 +236,7 @@ class TestRefusals:
         second.check()
         await second.close()
 
-    def test_a_command_that_cannot_write_it(self, tmp_path: Path) -> None:
+    def test_command_does_not_start_without_write_access(self, tmp_path: Path) -> None:
         """A command does not start if it cannot write the file; the error names it."""
         (tmp_path / "config").mkdir()
         (tmp_path / "config" / "interlock.toml").write_text('[audit]\nstream = "file:none/a.jsonl"\n')

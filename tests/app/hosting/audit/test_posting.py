@@ -83,7 +83,7 @@ class TestPosts:
 
 
 class TestFailures:
-    async def test_every_kind(self, journal: Path) -> None:
+    async def test_all_events_arrive_after_failures(self, journal: Path) -> None:
         """After errors and redirections all events arrive in order, and the problem is reported once."""
         failures: list[tuple[int, dict[str, str]]] = [(status, {}) for status in (500, 503, 400, 204)]
         failures[3:] = [(302, {"Location": "/elsewhere"}), (429, {"Retry-After": "0"})]
@@ -96,7 +96,7 @@ class TestFailures:
         found = checked(receiver.lines)
         assert (found.lines, found.faults) == (10, ())
 
-    async def test_what_is_sent_again_has_the_same_id(self, journal: Path) -> None:
+    async def test_repeated_post_has_the_same_id(self, journal: Path) -> None:
         """A repeated post has the same id, so that a receiver recognises it."""
         seen: list[str] = []
 
@@ -110,7 +110,7 @@ class TestFailures:
         assert len(seen) == 2
         assert len({*seen}) == 1
 
-    async def test_one_that_asks_to_be_left_alone(
+    async def test_requested_pause_is_observed(
         self, journal: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The stream waits as long as the receiver requests, up to a limit."""
@@ -120,7 +120,7 @@ class TestFailures:
             await until(lambda: len(receiver.lines) == 10)
         assert receiver.asked == 2
 
-    async def test_one_that_takes_little(self, journal: Path) -> None:
+    async def test_large_posts_are_split(self, journal: Path) -> None:
         """Posts are split until the receiver accepts them. A single line that is too large is cut."""
         recorded_at(journal, NOW, "s2", opening(), MessageAdded(role="user", text="x" * 50_000))
         recorded_at(journal, NOW, "s3", opening())
@@ -131,7 +131,7 @@ class TestFailures:
         found = checked(receiver.lines)
         assert (found.lines, found.masked, found.faults) == (13, 1, ())
 
-    async def test_one_that_takes_nothing(self, journal: Path) -> None:
+    async def test_full_rejection_is_retried_after_a_pause(self, journal: Path) -> None:
         """A receiver that rejects even the smallest post is tried again after a pause."""
         async with posts(Posts(largest=10)) as receiver, sending(journal, target(receiver)) as sent:
             await until(lambda: sent.stream.state.failures > 2)
@@ -139,7 +139,7 @@ class TestFailures:
         assert "answered 413, expected 2xx" in sent.heard[0]
 
     @pytest.mark.slow
-    async def test_memory_while_it_is_down(self, journal: Path) -> None:
+    async def test_waiting_events_are_not_kept_in_memory(self, journal: Path) -> None:
         """While the receiver is down, waiting events are counted but not kept in memory."""
         async with posts(Posts()) as receiver:
             port = receiver.port

@@ -20,7 +20,7 @@ from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.postgres.pool import reading
 from interlock.engine.sessions.config import SessionConfig
 from tests.app.cli.server.test_serve import serving
-from tests.app.hosting.test_certificate import said
+from tests.app.hosting.test_certificate import line_with
 from tests.engine.gateway.served import served
 from tests.engine.support.external_agent import AGENT
 from tests.support.command import command
@@ -41,7 +41,7 @@ def settings_in(folder: Path, text: str) -> None:
 class TestCommands:
     @pytest.mark.slow
     @pytest.mark.sqlite("one file is read by its path")
-    def test_a_headless_run(self, tmp_path: Path) -> None:
+    def test_headless_run_sends_its_complete_record(self, tmp_path: Path) -> None:
         """Each run sends its complete record, and verify-stream confirms it."""
         settings_in(tmp_path, '[audit]\nstream = "file:audit.jsonl"\n')
         env = {"INTERLOCK_CONFIG_DIR": str(tmp_path / "config"), "HOME": str(tmp_path)}
@@ -57,7 +57,7 @@ class TestCommands:
         assert "✓" in done.stdout
 
     @pytest.mark.slow
-    async def test_a_server_with_its_metrics(self, tmp_path: Path) -> None:
+    async def test_server_sends_its_events_until_its_end(self, tmp_path: Path) -> None:
         """`serve` sends its agents' events, and the rest when it ends."""
         async with posts(Posts()) as receiver:
             url = f"http://127.0.0.1:{receiver.port}/in"
@@ -75,7 +75,9 @@ class TestCommands:
         assert checked(receiver.lines).faults == ()
 
     @pytest.mark.slow
-    async def test_metrics(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_metrics_show_a_failing_receiver(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Metrics show a failing receiver by its backlog and failures, under a name without secrets."""
         monkeypatch.setattr(streams, "WATCHED_EVERY", 0.02)
         async with served(tmp_path) as server:
@@ -125,7 +127,9 @@ class TestCommands:
 class TestChange:
     """Settings that are read again while a server runs."""
 
-    async def test_another_secret(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_new_secret_applies_to_later_posts(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """New settings apply to later posts. No event is missing, and the counts continue."""
         monkeypatch.setattr(streams, "EVERY", 0.02)
         async with posts(Posts()) as receiver, served(tmp_path) as server:
@@ -147,7 +151,7 @@ class TestChange:
         assert {headers["X-Key"] for headers, _ in receiver.taken[posted:]} == {"new"}
         assert checked(receiver.lines).faults == ()
 
-    async def test_of_a_file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_file_gets_a_new_format(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """The same file gets a new format. A path that cannot be written changes nothing."""
         monkeypatch.setattr(streams, "EVERY", 0.02)
         file = tmp_path / "audit.jsonl"
@@ -173,7 +177,7 @@ class TestChange:
             await found.finish()
         assert file.stat().st_size == size
 
-    async def test_names(self, tmp_path: Path) -> None:
+    async def test_equal_public_names_get_separate_metrics(self, tmp_path: Path) -> None:
         """Receivers whose addresses have the same public name get separate metrics."""
         urls = tuple(f"http://127.0.0.1:9/{each}" for each in "ab")
         async with served(tmp_path) as server:
@@ -184,7 +188,7 @@ class TestChange:
         assert names == ["http://127.0.0.1:9", "http://127.0.0.1:9 (2)"]
 
     @pytest.mark.slow
-    async def test_at_a_server(self, tmp_path: Path) -> None:
+    async def test_server_reads_the_table_on_sighup(self, tmp_path: Path) -> None:
         """On SIGHUP a server reads the table again, even a new one. An error changes nothing."""
         file = tmp_path / "config" / "audit.jsonl"
         settings_in(tmp_path, "")
@@ -193,7 +197,7 @@ class TestChange:
 
             async def hang_up(answer: str) -> None:
                 server.process.send_signal(signal.SIGHUP)
-                await said(server.process.stderr, answer)
+                await line_with(server.process.stderr, answer)
 
             settings_in(tmp_path, '[audit]\nstream = "file:audit.jsonl"\n')
             await hang_up(f"[audit] was read again: file:{file}")
@@ -207,7 +211,7 @@ class TestChange:
 
 
 class TestServers:
-    async def test_of_one_database(
+    async def test_other_server_continues_the_stream(
         self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Two servers send each event; when the sending server ends, the other one continues."""

@@ -43,7 +43,7 @@ class TestMessages:
         assert SECRET.encode() not in b"".join(syslog.messages)
         assert checked(syslog.messages).faults == ()
 
-    async def test_to_a_local_socket(self, journal: Path, tmp_path: Path) -> None:
+    async def test_over_a_local_socket(self, journal: Path, tmp_path: Path) -> None:
         """The local syslog socket gets the same messages."""
         async with datagrams(tmp_path / "log") as syslog:
             target = DatagramTarget(stream_address(f"syslog:{tmp_path / 'log'}"), 8192)
@@ -75,7 +75,7 @@ class TestMessages:
                 await until(lambda: len(syslog.messages) == 10)
         assert checked(syslog.messages).faults == ()
 
-    async def test_not_to_somebody_else_over_tls(self, journal: Path, tmp_path: Path) -> None:
+    async def test_untrusted_certificate_gets_nothing(self, journal: Path, tmp_path: Path) -> None:
         """A receiver with an untrusted certificate gets nothing, and the problem is reported."""
         certificate, key = certified(tmp_path)
         context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -88,7 +88,7 @@ class TestMessages:
         assert "certificate verify failed" in sent.heard[0]
         assert syslog.messages == []
 
-    async def test_of_a_size_that_the_receiver_takes(self, journal: Path) -> None:
+    async def test_oversized_message_is_cut(self, journal: Path) -> None:
         """No message with its header exceeds the configured size. Its content is cut."""
         recorded_at(journal, NOW, "s2", opening(), MessageAdded(role="user", text="x" * 20_000))
         async with datagrams() as syslog:
@@ -101,7 +101,7 @@ class TestMessages:
 
 
 class TestBrokenConnections:
-    async def test_a_receiver_that_is_down_at_first(self, journal: Path) -> None:
+    async def test_receiver_that_starts_late(self, journal: Path) -> None:
         """The stream starts when the receiver is up. The problem and its end are each reported once."""
         async with tcp(Syslog()) as syslog:
             port = syslog.port
@@ -118,7 +118,7 @@ class TestBrokenConnections:
         assert sent.heard[1].endswith("works again.")
         assert checked(syslog.messages).faults == ()
 
-    async def test_what_may_have_been_lost_comes_again(self, journal: Path) -> None:
+    async def test_latest_events_are_sent_again(self, journal: Path) -> None:
         """After a broken connection, the latest events are sent again before new ones."""
         async with tcp(Syslog()) as syslog:
             target = ConnectionTarget(stream_address(f"syslog:tcp://127.0.0.1:{syslog.port}"), 8192)
@@ -133,7 +133,7 @@ class TestBrokenConnections:
         assert syslog.connections >= 2
 
     @pytest.mark.slow
-    async def test_a_receiver_that_reads_nothing(
+    async def test_unread_lines_are_sent_again(
         self, journal: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Lines for a receiver that accepts a connection but reads nothing are sent again."""

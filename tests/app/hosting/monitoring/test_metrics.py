@@ -96,7 +96,7 @@ class TestCounting:
 
 
 class TestLabels:
-    async def test_rules_are_bounded(self, tmp_path: Path) -> None:
+    async def test_number_of_rule_labels_is_limited(self, tmp_path: Path) -> None:
         """Rules beyond a fixed number share one label."""
         async with served(tmp_path) as server:
             metrics = Metrics(server.hub, server.gateway)
@@ -120,7 +120,7 @@ class TestLabels:
         [other] = [each for each in lines if 'rule="other"' in each]
         assert float(other.split()[-1]) == 50
 
-    async def test_no_session_is_named(self, tmp_path: Path) -> None:
+    async def test_sessions_calls_and_agents_are_absent(self, tmp_path: Path) -> None:
         """The metrics contain no session, call or agent."""
         async with watched(tmp_path) as watch, watch.server.agent_client() as client:
             session = await client.open("robin")
@@ -132,7 +132,7 @@ class TestLabels:
 
 
 class TestAccess:
-    async def test_page_in_a_browser_reads_nothing(self, tmp_path: Path) -> None:
+    async def test_web_page_is_refused(self, tmp_path: Path) -> None:
         """A local request with another host name, or from a web page, is refused."""
         async with watched(tmp_path) as watch:
             assert (await watch.get("/metrics")).status_code == 200
@@ -140,7 +140,7 @@ class TestAccess:
             assert (await watch.get("/metrics", Origin="http://evil.example")).status_code == 421
 
     @pytest.mark.slow
-    async def test_from_elsewhere_needs_a_token(self, tmp_path: Path) -> None:
+    async def test_public_address_needs_a_token(self, tmp_path: Path) -> None:
         """At an address that others can reach, an operator's token is required."""
         async with (
             served(tmp_path) as server,
@@ -171,7 +171,7 @@ class TestAccess:
         assert "metrics at http://127.0.0.1:" in err
 
     @pytest.mark.slow
-    async def test_path_is_refused(self, tmp_path: Path) -> None:
+    async def test_socket_path_is_refused(self, tmp_path: Path) -> None:
         """A socket path is refused with the expected form."""
         with pytest.raises(AssertionError, match="--metrics: expected HOST:PORT"):
             async with serving(tmp_path, "--metrics", "unix:m.sock"):
@@ -179,7 +179,7 @@ class TestAccess:
 
 
 class TestServersOfOneDatabase:
-    async def test_each_counts_its_own(self, postgresql: PostgresLocation) -> None:
+    async def test_only_the_deciding_server_counts(self, postgresql: PostgresLocation) -> None:
         """Of two servers only the deciding one counts the decision. Both report their lease's age."""
         from interlock.engine.gateway.cluster.shared_hub import open_hub
         from tests.engine.support.external_agent import opened

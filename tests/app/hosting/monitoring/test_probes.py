@@ -17,7 +17,7 @@ from .watched import watched
 
 
 class TestHealth:
-    async def test_answers(self, tmp_path: Path) -> None:
+    async def test_health_probe_answers_with_a_fixed_text(self, tmp_path: Path) -> None:
         """The health probe answers with a fixed text."""
         async with watched(tmp_path) as watch:
             answer = await watch.get("/healthz")
@@ -25,7 +25,7 @@ class TestHealth:
 
 
 class TestReadiness:
-    async def test_of_an_idle_server(self, tmp_path: Path) -> None:
+    async def test_idle_server_is_ready(self, tmp_path: Path) -> None:
         """An idle server proves that its journal can be written, without a change to the record."""
         async with watched(tmp_path) as watch:
             before = watch.server.hub._journal.reader().last_cursor()
@@ -33,7 +33,7 @@ class TestReadiness:
             assert (answer.status_code, answer.text) == (200, "ready\n")
             assert watch.server.hub._journal.reader().last_cursor() == before
 
-    async def test_without_a_journal_that_takes_writes(
+    async def test_failing_journal_is_not_ready(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A failing journal makes the server not ready until it recovers. The reason names no file."""
@@ -52,7 +52,9 @@ class TestReadiness:
             assert (await watch.get("/readyz")).status_code == 200
 
     @pytest.mark.slow
-    async def test_of_a_journal_that_hangs(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_hanging_journal_is_not_ready(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A hanging disk makes the server not ready in time. Concurrent probes share one proof."""
         monkeypatch.setattr(health_api, "PROOF_SECONDS", 0.2)
         release, proofs = threading.Event(), list[int]()
@@ -72,7 +74,7 @@ class TestReadiness:
             finally:
                 release.set()
 
-    async def test_after_another_touched_the_file(self, tmp_path: Path) -> None:
+    async def test_replaced_journal_is_not_ready(self, tmp_path: Path) -> None:
         """A journal whose file was replaced makes the server not ready."""
         async with watched(tmp_path) as watch:
             (tmp_path / "interlock.db").rename(tmp_path / "moved.db")
@@ -96,7 +98,7 @@ class TestProof:
 
     @pytest.mark.slow
     @pytest.mark.sqlite("its log")
-    def test_many_take_no_room(self, tmp_path: Path) -> None:
+    def test_many_proofs_do_not_grow_the_file(self, tmp_path: Path) -> None:
         """After thousands of proofs, file and log have not grown beyond a few megabytes."""
         journal = Journal.open(tmp_path / "a.db")
         try:
@@ -108,14 +110,14 @@ class TestProof:
         finally:
             journal.close()
 
-    def test_fails_once_closed(self, tmp_path: Path) -> None:
+    def test_closed_journal_gives_no_proof(self, tmp_path: Path) -> None:
         """A closed journal gives no proof."""
         journal = Journal.open(tmp_path / "a.db")
         journal.close()
         with pytest.raises(Exception, match="is closed"):
             journal.prove().result(30)
 
-    async def test_in_postgresql(self, postgresql: PostgresLocation) -> None:
+    async def test_postgresql_journal_gives_a_proof(self, postgresql: PostgresLocation) -> None:
         """A journal in PostgreSQL gives a proof, too."""
         location: Location = postgresql
         hub = await asyncio.to_thread(Hub.open, location)

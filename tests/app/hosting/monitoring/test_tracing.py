@@ -24,7 +24,7 @@ RULES = "require human-approval before deploy risk high\nblock rm\n"
 
 
 @asynccontextmanager
-async def traced(
+async def traced_server(
     directory: Path, *, arguments: bool = False
 ) -> AsyncGenerator[tuple[Served, Tracing, InMemorySpanExporter], None]:
     """A server whose spans stay in memory."""
@@ -35,23 +35,25 @@ async def traced(
             yield server, traces, exporter
 
 
-def named(exporter: InMemorySpanExporter) -> dict[str, ReadableSpan]:
+def spans_by_name(exporter: InMemorySpanExporter) -> dict[str, ReadableSpan]:
     """The finished spans by name."""
     return {each.name: each for each in exporter.get_finished_spans()}
 
 
-async def finished(traces: Tracing, exporter: InMemorySpanExporter, name: str) -> dict[str, ReadableSpan]:
+async def wait_for_span(
+    traces: Tracing, exporter: InMemorySpanExporter, name: str
+) -> dict[str, ReadableSpan]:
     """The spans, as soon as one with this name has finished."""
 
     async def there() -> bool:
         traces.catch_up()
-        return name in named(exporter)
+        return name in spans_by_name(exporter)
 
     await until(there)
-    return named(exporter)
+    return spans_by_name(exporter)
 
 
-def inside(span: ReadableSpan, whole: ReadableSpan) -> bool:
+def is_inside(span: ReadableSpan, whole: ReadableSpan) -> bool:
     """Tell whether a span is a child of another one and lies within its time."""
     assert span.parent is not None
     assert whole.context is not None
@@ -62,9 +64,9 @@ def inside(span: ReadableSpan, whole: ReadableSpan) -> bool:
 
 
 class TestSpans:
-    async def test_of_an_approved_call(self, tmp_path: Path) -> None:
+    async def test_approved_call_has_child_spans(self, tmp_path: Path) -> None:
         """An approved call has a span with child spans for judging, approval and run."""
-        async with traced(tmp_path) as (server, traces, exporter):
+        async with traced_server(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
                 session = await client.open("robin")
                 going = asyncio.create_task(session.call("deploy", {"env": "x"}, call_id="d1"))
@@ -73,10 +75,10 @@ class TestSpans:
                     await console.decide(request.id, approved=True, digest=request.digest)
                 assert (await going).outcome == "allow"
                 await session.result("d1", "done")
-            spans = await finished(traces, exporter, "execute_tool deploy")
+            spans = await wait_for_span(traces, exporter, "execute_tool deploy")
         whole = spans["execute_tool deploy"]
         assert set(spans) == {"execute_tool deploy", "judge", "approval", "run"}
-        assert all(inside(spans[name], whole) for name in ("judge", "approval", "run"))
+        assert all(is_inside(spans[name], whole) for name in ("judge", "approval", "run"))
         said = dict(whole.attributes or {})
         assert said["gen_ai.operation.name"] == "execute_tool"
         assert said["gen_ai.tool.name"] == "deploy"
@@ -87,70 +89,70 @@ class TestSpans:
         assert dict(spans["approval"].attributes or {})["interlock.risk"] == "high"
         assert dict(spans["approval"].attributes or {})["interlock.outcome"] == "approved"
 
-    async def test_of_a_blocked_call(self, tmp_path: Path) -> None:
+    async def test_blocked_call_has_an_error_and_no_run(self, tmp_path: Path) -> None:
         """A blocked call has no run span, but an error and its rule, and none of its arguments."""
-        async with traced(tmp_path) as (server, traces, exporter):
+        async with traced_server(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
                 session = await client.open("robin")
                 await session.call("rm", {"path": "/srv/private"})
-            spans = await finished(traces, exporter, "execute_tool rm")
+            spans = await wait_for_span(traces, exporter, "execute_tool rm")
         said = dict(spans["execute_tool rm"].attributes or {})
         assert "run" not in spans
         assert (said["interlock.verdict"], said["interlock.rule"]) == ("block", "block-rm")
         assert said["error.type"] == "blocked"
         assert "private" not in str([each.to_json() for each in spans.values()])
 
-    async def test_arguments_where_they_are_asked_for(self, tmp_path: Path) -> None:
+    async def test_masked_input_if_configured(self, tmp_path: Path) -> None:
         """If the setting is on, a span has the input, with secrets masked."""
-        async with traced(tmp_path, arguments=True) as (server, traces, exporter):
+        async with traced_server(tmp_path, arguments=True) as (server, traces, exporter):
             async with server.agent_client() as client:
                 session = await client.open("robin")
                 await session.call("rm", {"path": "/srv/private", "password": "hunter2"})
-            spans = await finished(traces, exporter, "execute_tool rm")
+            spans = await wait_for_span(traces, exporter, "execute_tool rm")
         text = str(dict(spans["execute_tool rm"].attributes or {})["gen_ai.tool.call.arguments"])
         assert "/srv/private" in text
         assert "hunter2" not in text
 
-    async def test_of_a_failed_call(self, tmp_path: Path) -> None:
+    async def test_failed_call_has_an_error_type(self, tmp_path: Path) -> None:
         """A call whose tool failed has the error type `failed`."""
-        async with traced(tmp_path) as (server, traces, exporter):
+        async with traced_server(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
                 session = await client.open("robin")
                 await session.call("test", {}, call_id="t1")
                 await session.result("t1", "no", is_error=True)
-            spans = await finished(traces, exporter, "execute_tool test")
+            spans = await wait_for_span(traces, exporter, "execute_tool test")
         assert dict(spans["execute_tool test"].attributes or {})["error.type"] == "failed"
 
 
 class TestParents:
-    async def test_come_from_the_client(self, tmp_path: Path) -> None:
+    async def test_call_joins_the_clients_trace(self, tmp_path: Path) -> None:
         """A call made within a span of the agent's program belongs to that trace."""
         tracer = TracerProvider().get_tracer("agent")
-        async with traced(tmp_path) as (server, traces, exporter):
+        async with traced_server(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
                 session = await client.open("robin")
                 with tracer.start_as_current_span("turn") as turn:
                     await session.call("rm", {})
                     context = turn.get_span_context()
-            spans = await finished(traces, exporter, "execute_tool rm")
+            spans = await wait_for_span(traces, exporter, "execute_tool rm")
         whole = spans["execute_tool rm"]
         assert whole.context is not None
         assert whole.context.trace_id == context.trace_id
         assert whole.parent is not None
         assert whole.parent.span_id == context.span_id
 
-    async def test_that_make_no_sense_are_ignored(self, tmp_path: Path) -> None:
+    async def test_invalid_parent_is_ignored(self, tmp_path: Path) -> None:
         """A call with an invalid parent is judged normally, in its own trace."""
-        async with traced(tmp_path) as (server, traces, exporter):
+        async with traced_server(tmp_path) as (server, traces, exporter):
             async with server.agent_client() as client:
                 session = await client.open("robin")
                 going = server.hub.submit_call(session.id, "r1", "rm", {})
                 server.hub.note_parent(session.id, "r1", "00-nonsense")
                 assert (await going).outcome == "block"
-            spans = await finished(traces, exporter, "execute_tool rm")
+            spans = await wait_for_span(traces, exporter, "execute_tool rm")
         assert spans["execute_tool rm"].parent is None
 
-    async def test_go_to_no_server_that_does_not_trace(self, tmp_path: Path) -> None:
+    async def test_server_without_traces_gets_no_parents(self, tmp_path: Path) -> None:
         """A server without traces gets no parents, because an older one would refuse the field."""
         tracer = TracerProvider().get_tracer("agent")
         async with served(tmp_path, rules=RULES) as server, server.agent_client() as client:
@@ -174,7 +176,7 @@ class _Threads(SpanProcessor):
 
 
 class TestThread:
-    async def test_makes_the_spans(self, tmp_path: Path) -> None:
+    async def test_slow_spans_do_not_delay_calls(self, tmp_path: Path) -> None:
         """While spans take long, calls are judged. At the end all spans have been made."""
         made = _Threads()
         async with served(tmp_path, rules=RULES) as server:
@@ -196,7 +198,7 @@ class TestThread:
         assert len(made.names) == 2 * 4
         assert traces.dropped == 0
 
-    async def test_that_falls_behind_is_said(
+    async def test_dropped_events_are_reported_once(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
         """Events beyond the limit are dropped, counted and reported once. Calls are still judged."""
@@ -233,12 +235,14 @@ class TestThread:
                 await session.call("rm", {})
                 await session.call("test", {}, call_id="t1")
                 await session.result("t1", "ok")
-        assert "execute_tool test" in named(exporter)
+        assert "execute_tool test" in spans_by_name(exporter)
         assert "an event has no span" in caplog.text
 
 
 class TestSending:
-    async def test_over_http(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_otlp_receiver_gets_the_spans(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """An OTLP receiver from the standard variables gets the spans with the service's name."""
         received: list[ExportTraceServiceRequest] = []
 
@@ -273,7 +277,9 @@ class TestSending:
         service = {each.key: each.value.string_value for each in resources[0].resource.attributes}
         assert service["service.name"] == "interlock"
 
-    def test_that_hangs_holds_up_no_end(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_hanging_receiver_does_not_delay_the_end(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """A server ends even if the receiver of its last spans hangs."""
         monkeypatch.setattr("interlock.app.hosting.monitoring.tracing.END_SECONDS", 0.05)
         taken = threading.Event()
@@ -307,6 +313,6 @@ class TestSending:
             ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://h", "OTEL_TRACES_EXPORTER": "none"}, False),
         ],
     )
-    def test_only_where_a_receiver_is_named(self, environ: dict[str, str], expected: bool) -> None:
+    def test_nothing_is_traced_without_a_receiver(self, environ: dict[str, str], expected: bool) -> None:
         """Without a receiver, or with tracing off, nothing is traced."""
         assert is_traced(environ) is expected

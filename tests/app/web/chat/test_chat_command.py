@@ -58,7 +58,7 @@ async def clicked(web: Started, request: ApprovalState) -> int:
 
 
 class TestCommand:
-    async def test_decides(self, tmp_path: Path) -> None:
+    async def test_click_decides_until_settings_are_removed(self, tmp_path: Path) -> None:
         """With Slack settings a click decides; after a SIGHUP without them, no click decides."""
         write(tmp_path, SETTINGS + NAMED)
         async with (
@@ -110,7 +110,7 @@ class TestCommand:
         assert main(["web", "--listen", "127.0.0.1:0", "--rules", "low.rules"]) == 2
         assert "there is no file" in capsys.readouterr().err
 
-    def test_at_another_server(
+    def test_connected_command_accepts_no_clicks(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         """With `--connect` the command accepts no clicks and reports this."""
@@ -123,7 +123,7 @@ class TestCommand:
 
 
 class TestReadAgain:
-    def test_terms(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_changed_settings_take_effect(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Valid settings take effect, invalid ones change nothing, removed ones end clicks."""
         monkeypatch.setenv("INTERLOCK_CONFIG_DIR", str(tmp_path))
         monkeypatch.chdir(tmp_path)

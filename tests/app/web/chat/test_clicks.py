@@ -63,7 +63,7 @@ class TestDecided:
             assert said == "lint of bot: denied by maria in Slack"
             assert (await slack.calls[0]).outcome == "block"
 
-    async def test_history_says_where(self, tmp_path: Path) -> None:
+    async def test_history_names_slack(self, tmp_path: Path) -> None:
         """The history shows that the request was decided in Slack."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -71,7 +71,7 @@ class TestDecided:
             events = await slack.hub.recorded(request.session)
             assert any("approved by maria in Slack" in headline(each) for each in events)
 
-    async def test_what_cannot_be_approved_there_is_denied(self, tmp_path: Path) -> None:
+    async def test_overlong_request_can_only_be_denied(self, tmp_path: Path) -> None:
         """A request whose input is too long for a message can be denied in Slack, but not approved."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="x" * 5000)
@@ -79,7 +79,7 @@ class TestDecided:
             assert await slack.is_open(request)
             assert "denied by maria" in await slack.click(slack.button(request, "deny"), "deny")
 
-    async def test_sample(self, tmp_path: Path) -> None:
+    async def test_sample_button_decides_nothing(self, tmp_path: Path) -> None:
         """The button of `interlock notify --test` reports that it works and decides nothing."""
         async with slack_app(tmp_path) as slack:
             said = await slack.click(button_value(SECRET, "approve", SAMPLE, ""))
@@ -95,7 +95,7 @@ class TestWhoClicks:
             (BEN, "the role of ben is 'look', and this needs 'decide'"),
         ],
     )
-    async def test_not_an_operator_who_may_decide(
+    async def test_account_without_the_right_decides_nothing(
         self, tmp_path: Path, account: str, problem: str
     ) -> None:
         """An unknown account, the user id in another team and a role that is too low decide nothing."""
@@ -109,7 +109,7 @@ class TestWhoClicks:
                 assert slack.answers[-1][1]["response_type"] == "ephemeral"
             assert await slack.is_open(request)
 
-    async def test_no_longer_listed(self, tmp_path: Path) -> None:
+    async def test_unlisted_operator_decides_nothing(self, tmp_path: Path) -> None:
         """An account whose operator is no longer in the configuration decides nothing."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -119,7 +119,7 @@ class TestWhoClicks:
             assert "belongs to no operator here" in await slack.click(slack.button(request))
             assert await slack.is_open(request)
 
-    async def test_an_account_that_is_taken_away_meanwhile(self, tmp_path: Path) -> None:
+    async def test_account_removed_before_the_decision(self, tmp_path: Path) -> None:
         """The hub checks again at the decision whether the account is still valid."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -146,7 +146,9 @@ class TestWhatIsClicked:
             ("others", "does not take anybody's approval"),
         ],
     )
-    async def test_other_rules(self, tmp_path: Path, name: str, problem: str) -> None:
+    async def test_rules_that_need_more_are_not_decided(
+        self, tmp_path: Path, name: str, problem: str
+    ) -> None:
         """Medium, high or no risk, two approvers, a group or `not by author` is not decided in Slack."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, name, text="a")
@@ -155,7 +157,7 @@ class TestWhatIsClicked:
                 assert problem in await slack.click(value, answer)
             assert await slack.is_open(request)
 
-    async def test_another_digest(self, tmp_path: Path) -> None:
+    async def test_earlier_digest_is_not_accepted(self, tmp_path: Path) -> None:
         """A button for an earlier digest of the request is not accepted, even with a valid seal."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -163,7 +165,7 @@ class TestWhatIsClicked:
             assert "have changed since this message" in await slack.click(slack.button(old))
             assert await slack.is_open(request)
 
-    async def test_edited(self, tmp_path: Path) -> None:
+    async def test_edited_request_has_a_new_id(self, tmp_path: Path) -> None:
         """An edited request is requested again under another id; the old button no longer works."""
         rules = "require human-approval before lint by 2 risk low\n"
         async with slack_app(tmp_path, rules=rules) as slack, agent(slack) as bot:
@@ -181,7 +183,7 @@ class TestWhatIsClicked:
             assert await slack.is_open(anew)
 
     @pytest.mark.parametrize("text", ["", "{}", "approve", '{"request": "x", "digest": "y", "seal": ""}'])
-    async def test_a_button_that_was_not_made_here(self, tmp_path: Path, text: str) -> None:
+    async def test_foreign_button_is_not_accepted(self, tmp_path: Path, text: str) -> None:
         """The server accepts no button that it did not make, such as one posted through the webhook."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -193,7 +195,7 @@ class TestWhatIsClicked:
             )
             assert await slack.is_open(request)
 
-    async def test_decided_before(self, tmp_path: Path) -> None:
+    async def test_earlier_decision_is_named(self, tmp_path: Path) -> None:
         """The answer names the operator who decided first, and replaces the message and its buttons."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -202,7 +204,7 @@ class TestWhatIsClicked:
             assert slack.answers[-1][1]["replace_original"] is True
             assert (await slack.decided(request)).by == "ada"
 
-    async def test_expired(self, tmp_path: Path) -> None:
+    async def test_expired_request_is_not_decided(self, tmp_path: Path) -> None:
         """A click after the request has expired decides nothing."""
         policy = ApprovalPolicy(expire=0.05)
         async with slack_app(tmp_path, policy=policy) as slack, agent(slack) as bot:
@@ -210,7 +212,7 @@ class TestWhatIsClicked:
             await slack.calls[0]
             assert (await slack.click(slack.button(request))).startswith("Too late: ")
 
-    async def test_frozen(self, tmp_path: Path) -> None:
+    async def test_freeze_allows_only_denial(self, tmp_path: Path) -> None:
         """While all agents are frozen, a click cannot approve but can still deny."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -220,7 +222,7 @@ class TestWhatIsClicked:
             assert await slack.is_open(request)
             assert "denied by maria" in await slack.click(slack.button(request, "deny"), "deny")
 
-    async def test_claimed(self, tmp_path: Path) -> None:
+    async def test_claimed_request_needs_a_second_click(self, tmp_path: Path) -> None:
         """The first click reports another operator's claim; a second click decides anyway."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -229,7 +231,7 @@ class TestWhatIsClicked:
             assert await slack.is_open(request)
             assert "approved by maria" in await slack.click(slack.button(request))
 
-    async def test_without_inputs_in_messages(self, tmp_path: Path) -> None:
+    async def test_hidden_inputs_prevent_approval(self, tmp_path: Path) -> None:
         """If messages no longer show inputs, a button of an earlier message cannot approve."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -237,7 +239,7 @@ class TestWhatIsClicked:
             assert "messages have no input here" in await slack.click(slack.button(request))
             assert await slack.is_open(request)
 
-    async def test_a_request_of_another_server(self, tmp_path: Path) -> None:
+    async def test_request_of_another_server_is_not_decided(self, tmp_path: Path) -> None:
         """A click that reaches another server with the same app decides nothing."""
         one, other = tmp_path / "one", tmp_path / "other"
         one.mkdir()
@@ -247,7 +249,7 @@ class TestWhatIsClicked:
             assert await elsewhere.click(slack.button(request)) == "This request is no longer open"
             assert await slack.is_open(request)
 
-    async def test_two_at_once(self, tmp_path: Path) -> None:
+    async def test_simultaneous_clicks_decide_once(self, tmp_path: Path) -> None:
         """Of two simultaneous clicks only one decides, and the record has one decision."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -260,7 +262,7 @@ class TestWhatIsClicked:
             assert sum("in Slack" in each for each in said) == 1
             await slack.decided(request)
 
-    async def test_a_hub_that_fails(self, tmp_path: Path) -> None:
+    async def test_failing_hub_leaves_the_request_open(self, tmp_path: Path) -> None:
         """If the hub fails, the answer reports the error, and the request stays open."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -280,7 +282,7 @@ class TestSignature:
         "case",
         ["secret", "stale", "ahead", "none", "no time", "twice", "body", "time", "not ascii", "empty"],
     )
-    async def test_a_forged_request(self, tmp_path: Path, case: str) -> None:
+    async def test_forged_request_is_refused(self, tmp_path: Path, case: str) -> None:
         """A missing, outdated or wrong signature is refused: nothing is decided or sent to Slack."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -313,14 +315,14 @@ class TestSignature:
             assert slack.answers == []
             assert await slack.is_open(request)
 
-    async def test_just_in_time(self, tmp_path: Path) -> None:
+    async def test_recent_signature_is_accepted(self, tmp_path: Path) -> None:
         """A request signed a few minutes ago is accepted."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
             assert (await slack.post(signed(payload(slack.button(request)), age=280)))[0] == 200
             assert not await slack.is_open(request)
 
-    async def test_replayed(self, tmp_path: Path) -> None:
+    async def test_replayed_request_is_refused(self, tmp_path: Path) -> None:
         """The same signed request is accepted only once, whatever its result."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -331,7 +333,9 @@ class TestSignature:
             assert await slack.post(click) == (409, "This click was already taken\n")
             assert await slack.is_open(request)
 
-    async def test_many_forged(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_forged_clicks_do_not_block_signed_ones(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """Too many forged clicks are answered with 429; clicks that Slack signed are still accepted."""
         monkeypatch.setattr(decisions, "MOST_FORGED", 3)
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
@@ -340,7 +344,9 @@ class TestSignature:
             assert [(await slack.post(forged))[0] for _ in range(5)] == [403, 403, 403, 429, 429]
             assert "approved by maria" in await slack.click(slack.button(request))
 
-    async def test_many_clicks(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test_clicks_are_limited_per_account(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         """The number of clicks per minute is limited for each account separately."""
         monkeypatch.setattr(decisions, "MOST_CLICKS", 2)
         async with slack_app(tmp_path) as slack:
@@ -361,7 +367,9 @@ class TestRequest:
             {"response_url": None},
         ],
     )
-    async def test_no_click_on_a_button(self, tmp_path: Path, said: dict[str, JsonValue]) -> None:
+    async def test_unknown_kind_of_click_decides_nothing(
+        self, tmp_path: Path, said: dict[str, JsonValue]
+    ) -> None:
         """A signed request that is not a known kind of click decides nothing."""
         async with slack_app(tmp_path) as slack, agent(slack) as bot:
             request = await slack.ask(bot, "lint", text="a.py")
@@ -371,25 +379,25 @@ class TestRequest:
             assert await slack.is_open(request)
 
     @pytest.mark.parametrize("form", ["", "payload", "payload=1&payload=2", "payload=%7B", "other=1"])
-    async def test_no_form_of_slack(self, tmp_path: Path, form: str) -> None:
+    async def test_invalid_form_is_refused(self, tmp_path: Path, form: str) -> None:
         """A form without a payload, with two payloads or with invalid JSON is refused."""
         async with slack_app(tmp_path) as slack:
             assert (await slack.post(signed(None, form=form)))[0] == 400
 
     @pytest.mark.parametrize("kind", ["application/json", "text/plain", "multipart/form-data", ""])
-    async def test_another_content_type(self, tmp_path: Path, kind: str) -> None:
+    async def test_other_content_type_is_refused(self, tmp_path: Path, kind: str) -> None:
         """Only the content type of forms is accepted."""
         async with slack_app(tmp_path) as slack:
             body, headers = signed(payload("x"))
             headers["Content-Type"] = kind or "application/octet-stream"
             assert (await slack.post((body, headers)))[0] == 415
 
-    async def test_a_huge_body(self, tmp_path: Path) -> None:
+    async def test_oversized_body_is_refused(self, tmp_path: Path) -> None:
         """A body that is too large is refused, even if it is signed."""
         async with slack_app(tmp_path) as slack:
             assert (await slack.post(signed(payload("x", filler="x" * 100_000))))[0] == 413
 
-    async def test_other_methods(self, tmp_path: Path) -> None:
+    async def test_get_is_refused(self, tmp_path: Path) -> None:
         """GET is refused."""
         async with (
             slack_app(tmp_path) as slack,
@@ -398,13 +406,13 @@ class TestRequest:
         ):
             assert answer.status in (401, 405)
 
-    async def test_the_name_of_the_server(self, tmp_path: Path) -> None:
+    async def test_foreign_host_name_is_refused(self, tmp_path: Path) -> None:
         """A request whose Host header names another server is refused."""
         async with slack_app(tmp_path) as slack:
             body, headers = signed(payload("x"))
             assert (await slack.post((body, {**headers, "Host": "evil.example"})))[0] == 421
 
-    async def test_without_settings(self) -> None:
+    async def test_no_route_without_settings(self) -> None:
         """Without Slack settings there is no route: a stranger gets 403, a logged-in browser 404."""
         async with fronted() as front, client(front) as browser, ClientSession() as stranger:
             body, headers = signed(payload("x"))
@@ -418,13 +426,13 @@ class TestRequest:
             async with browser.post(f"{front.url}/chat/slack", data=body, headers=headers) as answer:
                 assert answer.status == 404
 
-    async def test_settings_that_are_gone(self, tmp_path: Path) -> None:
+    async def test_removed_settings_return_404(self, tmp_path: Path) -> None:
         """After the settings are removed, clicks are answered with 404."""
         async with slack_app(tmp_path) as slack:
             slack.terms[0] = None
             assert (await slack.post(signed(payload("x"))))[0] == 404
 
-    async def test_other_routes_need_their_own_page(self, tmp_path: Path) -> None:
+    async def test_other_routes_refuse_foreign_pages(self, tmp_path: Path) -> None:
         """All other routes refuse requests from other pages."""
         async with slack_app(tmp_path) as slack:
             front: ConsoleServer = slack.front
@@ -449,22 +457,22 @@ class TestAnswerAddress:
             "",
         ],
     )
-    def test_nowhere_but_slack(self, url: str) -> None:
+    def test_only_slacks_host_is_accepted(self, url: str) -> None:
         """Answers are sent only to Slack's host over HTTPS."""
         assert not is_answer_address(url)
 
-    def test_slack(self) -> None:
+    def test_address_from_slack_is_accepted(self) -> None:
         """The address that Slack gives is accepted."""
         assert is_answer_address(ANSWERS)
 
-    async def test_nothing_is_sent_elsewhere(self, caplog: pytest.LogCaptureFixture) -> None:
+    async def test_answer_to_another_address_is_logged(self, caplog: pytest.LogCaptureFixture) -> None:
         """An answer to another address is logged instead of sent."""
         await decisions._answer("http://127.0.0.1:1/x", {})
         assert "its address is not Slack's" in caplog.text
 
 
 class TestLate:
-    async def test_a_client_that_is_gone(self, tmp_path: Path) -> None:
+    async def test_request_without_its_client_cannot_be_approved(self, tmp_path: Path) -> None:
         """If the client has given up the call, the request cannot be approved in Slack."""
         policy = ApprovalPolicy(late=600.0)
         async with slack_app(tmp_path, policy=policy) as slack, agent(slack) as bot:
@@ -479,7 +487,7 @@ class TestLate:
 
 
 class TestManyServers:
-    async def test_decided_at_another(self, postgresql: PostgresLocation) -> None:
+    async def test_sessions_own_server_decides(self, postgresql: PostgresLocation) -> None:
         """Another server of the database takes the click, and the session's own server decides."""
         here, there = await hub_on(postgresql), await hub_on(postgresql)
         try:

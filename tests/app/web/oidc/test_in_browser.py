@@ -17,9 +17,7 @@ pytestmark = [NEEDS_CHROMIUM, pytest.mark.asyncio(loop_scope="session")]
 
 @pytest.mark.slow
 class TestWalk:
-    async def test_from_the_login_page_to_the_console_and_out(
-        self, browser: Browser, tmp_path: Path
-    ) -> None:
+    async def test_login_and_logout_at_the_provider(self, browser: Browser, tmp_path: Path) -> None:
         """The button leads to the provider and back to the page; the browser keeps no secret."""
         async with (
             signing(tmp_path) as front,
@@ -50,7 +48,7 @@ class TestWalk:
             )
             assert faults == []
 
-    async def test_a_failed_login_says_why(self, browser: Browser, tmp_path: Path) -> None:
+    async def test_failed_login_shows_the_reason(self, browser: Browser, tmp_path: Path) -> None:
         """A user without a role reads the reason on the page and can log in again from there."""
         async with (
             signing(tmp_path) as front,

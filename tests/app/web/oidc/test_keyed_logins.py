@@ -75,7 +75,7 @@ class Place:
     agent: AgentSession
     people: dict[str, Person] = field(default_factory=dict)
 
-    async def given_up(self) -> ApprovalState:
+    async def abandoned_request(self) -> ApprovalState:
         """Return the request of a deploy that was undecided when its client gave up."""
         while not await self.server.hub.approvals():
             answer = await self.agent.call("deploy", PROD, call_id="d1", wait=0.05)
@@ -87,7 +87,7 @@ class Place:
 
     async def approved(self) -> ApprovalState:
         """Return that request after both have approved it with their keys; it is held for the agent."""
-        request = await self.given_up()
+        request = await self.abandoned_request()
         for each in self.people.values():
             outcome = await each.approve(request)
             assert outcome.ok, outcome.message
@@ -95,13 +95,13 @@ class Place:
         assert held.fuse is not None
         return held
 
-    async def made_again(self, wait: float = 10.0) -> CallAnswer:
+    async def repeat_call(self, wait: float = 10.0) -> CallAnswer:
         """Make the same call under another id and return its answer."""
         return await self.agent.call("deploy", PROD, call_id="d2", wait=wait)
 
-    async def asked_anew(self, before: ApprovalState) -> str:
+    async def withdrawal_reason(self, before: ApprovalState) -> str:
         """Return why the approval was withdrawn when the agent made the call again."""
-        again = asyncio.ensure_future(self.made_again(30.0))
+        again = asyncio.ensure_future(self.repeat_call(30.0))
 
         async def another() -> list[ApprovalState]:
             return [e for e in await self.server.hub.approvals() if e.id != before.id]
@@ -158,10 +158,10 @@ async def place(tmp_path: Path) -> AsyncGenerator[Place, None]:
 
 class TestLateCall:
     @pytest.mark.slow
-    async def test_runs_once_two_of_the_provider_s_people_proved_their_keys(self, place: Place) -> None:
+    async def test_runs_after_two_approvals_with_keys(self, place: Place) -> None:
         """The call runs when its agent makes it again, and the record proves both approvals."""
         await place.approved()
-        answer = await place.made_again()
+        answer = await place.repeat_call()
         assert (answer.outcome, answer.reason) == ("allow", None)
         given, [decided] = place.recorded(ApprovalGiven), place.recorded(ApprovalDecided)
         issuer = place.provider.issuer
@@ -171,9 +171,9 @@ class TestLateCall:
         assert (found.proofs, found.unproved, found.fault) == (3, (), None)
 
     @pytest.mark.slow
-    async def test_no_login_or_token_approves_without_a_key(self, place: Place) -> None:
+    async def test_login_and_token_do_not_replace_a_key(self, place: Place) -> None:
         """Without a signature, neither a login with a key nor the server's operator token approves."""
-        request = await place.given_up()
+        request = await place.abandoned_request()
         maria = place.people["maria"]
         async with place.server.console() as ada:
             for console, name in ((maria.console, "maria"), (ada, "ada")):
@@ -183,9 +183,9 @@ class TestLateCall:
         assert (still.given, still.fuse) == ((), None)
 
     @pytest.mark.slow
-    async def test_a_key_proves_nothing_for_another_login(self, place: Place) -> None:
+    async def test_challenge_of_another_operator_is_refused(self, place: Place) -> None:
         """A challenge signed by another operator's device, or sent by another operator, is refused."""
-        request = await place.given_up()
+        request = await place.abandoned_request()
         maria, ben = place.people.values()
         asked = await ben.console.challenge_key(
             request.id, digest=request.digest, origin=PAGE, by=ben.name
@@ -205,48 +205,48 @@ class TestLateCall:
 class TestMeanwhile:
     @pytest.mark.variants
     @pytest.mark.parametrize("name", PEOPLE)
-    async def test_a_login_that_is_over(self, place: Place, name: str) -> None:
+    async def test_approval_of_an_ended_login_does_not_count(self, place: Place, name: str) -> None:
         """After its operator has logged out, an approval no longer counts and is requested again."""
         held = await place.approved()
         await place.exchange.end(place.people[name].token)
-        why = await place.asked_anew(held)
+        why = await place.withdrawal_reason(held)
         assert f"The approval of {name} no longer counts" in why
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", PEOPLE)
-    async def test_a_group_that_the_provider_took_away(self, place: Place, name: str) -> None:
+    async def test_approval_without_the_group_does_not_count(self, place: Place, name: str) -> None:
         """The login continues, but its approval no longer counts."""
         held = await place.approved()
         new = place.provider.id_token(person(name, "dev"))
         await place.exchange.renew(place.people[name].token, new)
-        why = await place.asked_anew(held)
+        why = await place.withdrawal_reason(held)
         assert f"{name} is not in security" in why
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", PEOPLE)
-    async def test_a_role_that_the_provider_lowered(self, place: Place, name: str) -> None:
+    async def test_approval_with_a_lowered_role_does_not_count(self, place: Place, name: str) -> None:
         """The approval of an operator whose role is now 'look' no longer counts."""
         held = await place.approved()
         new = place.provider.id_token(person(name, "staff", "sec-team"))
         await place.exchange.renew(place.people[name].token, new)
-        why = await place.asked_anew(held)
+        why = await place.withdrawal_reason(held)
         assert f"The approval of {name} no longer counts" in why
 
     @pytest.mark.slow
     @pytest.mark.parametrize("name", PEOPLE)
-    async def test_a_key_that_was_removed(self, place: Place, name: str) -> None:
+    async def test_approval_of_a_removed_key_does_not_count(self, place: Place, name: str) -> None:
         """The approval that the removed key proved no longer counts."""
         held = await place.approved()
         someone = place.people[name]
         [credential] = someone.device.keys
         assert (await someone.console.remove_key(credential, by=name)).ok
-        why = await place.asked_anew(held)
+        why = await place.withdrawal_reason(held)
         assert f"The approval of {name} no longer counts, their passkey was removed" in why
 
     @pytest.mark.slow
-    async def test_an_open_console_of_a_login_that_is_over(self, place: Place) -> None:
+    async def test_proof_from_an_ended_login_is_refused(self, place: Place) -> None:
         """A proof that was signed before the login ended is refused afterwards."""
-        request = await place.given_up()
+        request = await place.abandoned_request()
         maria = place.people["maria"]
         asked = await maria.console.challenge_key(
             request.id, digest=request.digest, origin=PAGE, by="maria"

@@ -35,7 +35,7 @@ def changed(url: str, **query: str | None) -> str:
 
 class TestFlow:
     @pytest.mark.slow
-    async def test_a_login_has_a_token_of_its_own(self, front: Front) -> None:
+    async def test_login_has_its_own_token(self, front: Front) -> None:
         """Tabs get the token of the logged-in operator, with its role; no answer contains the token."""
         front.provider.person = person("maria", "dev", "sec-team")
         async with front.program() as session:
@@ -51,7 +51,7 @@ class TestFlow:
             assert token not in await answer.text()
             assert token not in str(answer.headers)
 
-    async def test_the_way_to_the_provider(self, front: Front) -> None:
+    async def test_request_has_pkce_state_and_nonce(self, front: Front) -> None:
         """The request has PKCE, a state and a nonce, and names exactly the server's callback address."""
         async with front.program() as session:
             query = parse_qs(urlsplit(await front.start(session)).query)
@@ -63,7 +63,7 @@ class TestFlow:
         assert all(len(query[name][0]) >= 43 for name in ("state", "nonce", "code_challenge"))
 
     @pytest.mark.slow
-    async def test_cookies(self, front: Front) -> None:
+    async def test_cookies_of_flow_and_login(self, front: Front) -> None:
         """The flow's cookie has its own path and is deleted at the end; the login's cookie is strict."""
         async with front.program() as session:
             url = await front.start(session)
@@ -78,7 +78,7 @@ class TestFlow:
             assert "form-action 'none'" in answer.headers["Content-Security-Policy"]
 
     @pytest.mark.slow
-    async def test_a_client_with_a_secret(self, tmp_path: Path) -> None:
+    async def test_confidential_client_needs_its_secret(self, tmp_path: Path) -> None:
         """A confidential client logs in with its secret; a client without the secret is refused."""
         async with signing(tmp_path) as public, public.program() as session:
             public.provider.secret = "s3cret-of-the-client"
@@ -86,7 +86,7 @@ class TestFlow:
                 assert (await front.log_in(session)).status == 200
             assert (await public.log_in(session)).status == 403  # This client has no secret.
 
-    async def test_the_page_offers_it(self, front: Front) -> None:
+    async def test_login_page_names_the_provider(self, front: Front) -> None:
         """The login page names the provider; a page without a provider does not offer such a login."""
         async with front.program() as session:
             async with session.get(f"{front.url}/login") as answer:
@@ -95,7 +95,7 @@ class TestFlow:
                 assert "Log in with" not in await answer.text()
 
     @pytest.mark.slow
-    async def test_the_key_is_needed(self, front: Front) -> None:
+    async def test_cookie_without_the_key_gets_no_console(self, front: Front) -> None:
         """A program that has the login's cookie but not its key gets no console."""
         async with front.program() as session:
             await front.log_in(session)
@@ -118,7 +118,7 @@ class TestAttacks:
         assert not await front.is_in(session)  # type: ignore[arg-type]
         return await answer.text()
 
-    async def test_another_state(self, front: Front) -> None:
+    async def test_unknown_state_is_no_login(self, front: Front) -> None:
         """An answer with an unknown state or without a state is not a login."""
         async with front.program() as session:
             location = await front.answer(session, await front.start(session))
@@ -127,7 +127,7 @@ class TestAttacks:
                 assert "belongs to no login of this browser" in said
 
     @pytest.mark.slow
-    async def test_the_answer_of_another_browser(self, front: Front) -> None:
+    async def test_answer_of_another_browser_is_no_login(self, front: Front) -> None:
         """Another browser's answer logs no one in, and stays usable for its own browser."""
         async with front.program() as attacker:
             location = await front.answer(attacker, await front.start(attacker))
@@ -138,7 +138,7 @@ class TestAttacks:
             assert (await front.follow(attacker, location)).status == 200
 
     @pytest.mark.slow
-    async def test_an_answer_that_was_used(self, front: Front) -> None:
+    async def test_used_answer_is_refused(self, front: Front) -> None:
         """A code and a state are accepted only once, even in the same browser."""
         async with front.program() as session:
             url = await front.start(session)
@@ -150,7 +150,7 @@ class TestAttacks:
             await self.refused_in(front, session, location)
 
     @pytest.mark.slow
-    async def test_many_that_begin(self, front: Front) -> None:
+    async def test_many_started_logins_end_no_earlier_one(self, front: Front) -> None:
         """Hundreds of started logins from the same address do not end a login that began earlier."""
         async with front.program() as patient, front.program() as flood:
             location = await front.answer(patient, await front.start(patient))
@@ -159,7 +159,7 @@ class TestAttacks:
             assert (await front.follow(patient, location)).status == 200
             assert await front.is_in(patient)
 
-    async def test_a_cookie_that_is_none_of_ours(self, front: Front) -> None:
+    async def test_foreign_or_changed_cookie_has_no_login(self, front: Front) -> None:
         """A cookie that was changed or belongs to another process belongs to no login."""
         async with front.program() as session:
             location = await front.answer(session, await front.start(session))
@@ -174,7 +174,7 @@ class TestAttacks:
                 session.cookie_jar.update_cookies({flow.key: value})
                 assert "belongs to no login" in await self.refused_in(front, session, location)
 
-    async def test_a_code_of_another_login(self, front: Front) -> None:
+    async def test_code_of_another_login_is_refused(self, front: Front) -> None:
         """A stolen code is refused in another login, because that login has another verifier."""
         async with front.program() as victim, front.program() as thief:
             stolen = parse_qs(urlsplit(await front.answer(victim, await front.start(victim))).query)
@@ -183,7 +183,7 @@ class TestAttacks:
             assert "used before" in said
 
     @pytest.mark.slow
-    async def test_an_id_token_of_another_login(self, front: Front) -> None:
+    async def test_id_token_of_another_login_is_refused(self, front: Front) -> None:
         """A token with another nonce or without a nonce is refused."""
         for nonce in ("another", None):
             front.provider.claims = {"nonce": nonce}
@@ -192,7 +192,7 @@ class TestAttacks:
                 assert "another login" in await self.refused_in(front, session, location)
 
     @pytest.mark.slow
-    async def test_an_answer_of_another_provider(self, front: Front) -> None:
+    async def test_answer_of_another_provider_is_refused(self, front: Front) -> None:
         """An answer that names another issuer, or no issuer where the provider sends one, is refused."""
         async with front.program() as session:
             location = await front.answer(session, await front.start(session))
@@ -202,7 +202,7 @@ class TestAttacks:
             said = await self.refused_in(front, session, changed(location, iss=None))
             assert "does not name its provider" in said
 
-    async def test_a_denial(self, front: Front) -> None:
+    async def test_denial_shows_the_providers_message(self, front: Front) -> None:
         """If the provider denies the login, the page shows the provider's message as plain text."""
         front.provider.person = None
         async with front.program() as session:
@@ -212,7 +212,7 @@ class TestAttacks:
             assert "&lt;script&gt;" in said
             assert "<script>alert" not in said
 
-    async def test_a_page_elsewhere_begins_nothing(self, front: Front) -> None:
+    async def test_foreign_page_begins_no_login(self, front: Front) -> None:
         """Only the server's own page begins a login; a request cannot choose the address to return to."""
         async with front.program() as session:
             for headers in ({"Origin": "https://evil.example"}, {}):
@@ -229,7 +229,7 @@ class TestAttacks:
                 assert answer.status == 401
 
     @pytest.mark.slow
-    async def test_a_person_without_a_role(self, front: Front) -> None:
+    async def test_user_without_a_role_is_refused(self, front: Front) -> None:
         """A user without a role is not logged in; the page gives the reason."""
         front.provider.person = person("eve", "sales")
         async with front.program() as session:
@@ -238,7 +238,7 @@ class TestAttacks:
             assert "has no role here: the groups are sales" in said
 
     @pytest.mark.slow
-    async def test_a_name_of_the_server_s(self, front: Front) -> None:
+    async def test_name_of_the_fronts_token_is_refused(self, front: Front) -> None:
         """A login whose name is that of the front's own token is refused."""
         front.provider.person = person("ada", "sre", sub="sub-eve")
         async with front.program() as session:
@@ -247,7 +247,7 @@ class TestAttacks:
             assert "is the name of a token here" in said
 
     @pytest.mark.slow
-    async def test_a_provider_that_is_down(self, front: Front) -> None:
+    async def test_unavailable_provider_keeps_existing_logins(self, front: Front) -> None:
         """While the provider is down, new logins fail and existing logins stay."""
         front.provider.person = person("maria", "dev")
         async with front.program() as inside, front.program() as outside:
@@ -297,7 +297,7 @@ class TestDuration:
             assert not await front.is_in(session)
 
     @pytest.mark.slow
-    async def test_who_is_locked_out_at_the_provider(
+    async def test_refused_refresh_token_ends_the_login(
         self, front: Front, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """A refresh token that is refused ends the login."""
@@ -310,7 +310,7 @@ class TestDuration:
             assert not await front.is_in(session)
 
     @pytest.mark.slow
-    async def test_who_is_revoked_at_the_server(
+    async def test_token_revoke_ends_the_login(
         self, front: Front, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """`token revoke` ends the login, and its open page gets no more data; other logins stay."""
@@ -335,7 +335,7 @@ class TestDuration:
             assert await front.is_in(other)
 
     @pytest.mark.slow
-    async def test_a_provider_that_does_not_answer_keeps_no_token_alive(
+    async def test_unresponsive_provider_does_not_delay_a_logout(
         self, front: Front, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Logging out ends the token even while the provider does not answer for another login."""
@@ -383,7 +383,7 @@ class TestDuration:
             ):
                 assert answer.status == 401
 
-    def test_a_sealed_token(self) -> None:
+    def test_sealed_token_is_bound_to_its_login(self) -> None:
         """A sealed token is readable only with its cookie, for its login, and if it is unchanged."""
         sealed = seal("secret", "cookie", "login")
         assert unseal(sealed, "cookie", "login") == "secret"
@@ -405,7 +405,7 @@ async def tab_of(front: Front, session: ClientSession) -> str:
 
 class TestPhone:
     @pytest.mark.slow
-    async def test_a_phone_s_page_is_the_operator_s(self, front: Front) -> None:
+    async def test_phone_page_shows_the_logged_in_operator(self, front: Front) -> None:
         """The phone page shows the name of the operator who logged in, not the front's own."""
         front.provider.person = person("maria", "staff")
         async with front.program() as session:

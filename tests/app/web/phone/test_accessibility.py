@@ -36,7 +36,7 @@ class TestViews:
     @pytest.mark.parametrize(
         ("size", "colours"), [(SIZE, "light"), ((1280, 800), "dark")], ids=["phone", "wide"]
     )
-    async def test_have_no_violations(
+    async def test_no_view_has_violations(
         self, tmp_path: Path, browser: Browser, size: tuple[int, int], colours: str
     ) -> None:
         """Queue, request with its forms, denial, review and the decided list have no violations."""

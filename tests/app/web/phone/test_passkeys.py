@@ -50,7 +50,7 @@ async def asked(page: Program, act: str, body: object) -> KeyRequest:
 
 class TestOne:
     @pytest.mark.slow
-    async def test_enrolled_and_used(self, tmp_path: Path, browser: Browser) -> None:
+    async def test_passkey_is_enrolled_and_used(self, tmp_path: Path, browser: Browser) -> None:
         """An operator enrolls a passkey on a phone and approves a request with it."""
         async with (
             keyed_phones(tmp_path, "ada", rules=ONE, operators=SECURITY) as [of],
@@ -85,7 +85,7 @@ class TestOne:
             assert decided.proof.rp == "localhost"
 
     @pytest.mark.slow
-    async def test_who_does_not_show_who_they_are_approves_nothing(
+    async def test_missing_user_verification_leaves_the_request_open(
         self, tmp_path: Path, browser: Browser
     ) -> None:
         """If the device cannot verify its owner, the request stays open."""
@@ -107,7 +107,7 @@ class TestOne:
             assert [each.id for each in await of.served.hub.approvals()] == [request.id]
 
     @pytest.mark.slow
-    async def test_a_removed_key_is_gone(self, tmp_path: Path, browser: Browser) -> None:
+    async def test_key_is_removed_and_reported(self, tmp_path: Path, browser: Browser) -> None:
         """Two taps remove a key, and the server's terminal reports the removal."""
         async with (
             keyed_phones(tmp_path, "ada", rules=ONE, operators=SECURITY) as [of],
@@ -124,7 +124,7 @@ class TestOne:
             await expect(page.locator("article")).to_contain_text("ada has none yet")
             assert "is removed" in of.said[-1]
 
-    async def test_a_second_key_is_confirmed_by_the_first(self, tmp_path: Path) -> None:
+    async def test_second_key_is_confirmed_by_the_first(self, tmp_path: Path) -> None:
         """The page asks the earlier key to sign, and no code is shown."""
         async with (
             keyed_phones(tmp_path, "ada", rules=ONE, operators=SECURITY) as [of],
@@ -163,7 +163,9 @@ class TestOne:
 
 class TestTwoOfSecurity:
     @pytest.mark.slow
-    async def test_from_two_phones_to_a_verified_journal(self, tmp_path: Path, browser: Browser) -> None:
+    async def test_two_phones_approve_and_the_journal_verifies(
+        self, tmp_path: Path, browser: Browser
+    ) -> None:
         """Two operators approve, each with a phone and a passkey; the journal proves both (G-107)."""
         async with (
             keyed_phones(tmp_path, "ada", "ben", rules=TWO, operators=SECURITY) as [ada, ben],

@@ -23,7 +23,7 @@ MOST_BYTES = 60_000
 LONG = "\n".join(f"line {number} of a script" for number in range(200))
 
 
-async def answers(of: Phones) -> list[ApprovalDecided]:
+async def recorded_decisions(of: Phones) -> list[ApprovalDecided]:
     """Return every decision in the journal."""
     recorded = [await of.served.hub.recorded(each.id) for each in await of.served.hub.history()]
     return [e.body for events in recorded for e in events if isinstance(e.body, ApprovalDecided)]
@@ -41,7 +41,7 @@ async def read_to_the_end(page: Page) -> None:
 
 @pytest.mark.slow
 class TestTogether:
-    async def test_taken_on_and_commented_on(self, tmp_path: Path, browser: Browser) -> None:
+    async def test_claim_and_comment_are_shown(self, tmp_path: Path, browser: Browser) -> None:
         """An operator claims a request and comments to another; the page shows claim and comment."""
         async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
             await enter(page, of)
@@ -62,7 +62,7 @@ class TestTogether:
             # New parts of the page have to be seen before an approval.
             await expect(page.locator("#right")).to_have_attribute("aria-disabled", "true")
 
-    async def test_outage_comes_and_goes(
+    async def test_outage_is_shown_until_it_ends(
         self, tmp_path: Path, browser: Browser, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The page shows that the journal cannot be written until the outage ends."""
@@ -98,7 +98,7 @@ class TestTogether:
 
 
 class TestDeciding:
-    async def test_from_a_link_to_decided(self, tmp_path: Path, browser: Browser) -> None:
+    async def test_login_link_to_decided_request(self, tmp_path: Path, browser: Browser) -> None:
         """A phone logs in, opens a new request, approves it by touch, and lists it as decided."""
         async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
             await enter(page, of)
@@ -135,7 +135,7 @@ class TestDeciding:
             await awake(page)
             await page.tap("#right")
             await page.wait_for_selector("article[data-view=queue]")
-            [answer] = await answers(of)
+            [answer] = await recorded_decisions(of)
             assert (answer.approved, answer.by, answer.reason) == (False, "ada", "after the freeze")
             await page.tap("nav >> text=Decided")
             await expect(page.locator(".why")).to_contain_text("after the freeze")
@@ -236,7 +236,9 @@ class TestGuards:
             await page.tap("#right")
             assert await call == LONG
 
-    async def test_what_is_next_can_be_had_by_a_button(self, tmp_path: Path, browser: Browser) -> None:
+    async def test_button_shows_the_input_screen_by_screen(
+        self, tmp_path: Path, browser: Browser
+    ) -> None:
         """A button unfolds the input and shows it screen by screen, for operators who cannot scroll."""
         async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
             await enter(page, of)
@@ -248,7 +250,7 @@ class TestGuards:
             await page.locator("#right").press("Enter")
             assert await call == LONG
 
-    async def test_buttons_are_equal_and_apart_from_what_scrolls(
+    async def test_buttons_have_equal_size_and_are_off_while_scrolling(
         self, tmp_path: Path, browser: Browser
     ) -> None:
         """The buttons have the same size and distinct labels, and are off while the page scrolls."""
@@ -283,7 +285,7 @@ class TestGuards:
 
 @pytest.mark.slow
 class TestElsewhere:
-    async def test_two_phones_decide_at_once(self, tmp_path: Path, browser: Browser) -> None:
+    async def test_only_one_of_two_answers_counts(self, tmp_path: Path, browser: Browser) -> None:
         """Only one answer counts; the other phone shows that the request is already decided."""
         async with (
             phones(tmp_path) as of,
@@ -304,11 +306,11 @@ class TestElsewhere:
             ended = [page.locator("article:not([data-view=request])").first for page in (one, two)]
             for each in ended:
                 await expect(each).to_be_visible()
-            assert len(await answers(of)) == 1
+            assert len(await recorded_decisions(of)) == 1
             said = " ".join([await page.inner_text("body") for page in (one, two)])
             assert "Already" in said
 
-    async def test_a_request_that_others_decide_loses_its_buttons(
+    async def test_request_decided_elsewhere_loses_its_buttons(
         self, tmp_path: Path, browser: Browser
     ) -> None:
         """The open page names the operator who decided, with the reason, and hides its buttons."""
@@ -323,7 +325,7 @@ class TestElsewhere:
             await expect(page.locator(".over")).to_contain_text("Already denied by ben: no release")
             assert await page.locator("#bar").is_hidden()
 
-    async def test_a_first_of_two_approvals_is_shown(self, tmp_path: Path, browser: Browser) -> None:
+    async def test_first_of_two_approvals_is_shown(self, tmp_path: Path, browser: Browser) -> None:
         """Another operator's approval appears on the open page and has to be seen before approving."""
         async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
             await enter(page, of)
@@ -337,7 +339,7 @@ class TestElsewhere:
             await page.tap("#right")
             assert await call == "disk"
 
-    async def test_a_server_that_is_gone_is_said(self, tmp_path: Path, browser: Browser) -> None:
+    async def test_lost_server_is_shown(self, tmp_path: Path, browser: Browser) -> None:
         """While disconnected, the page cannot decide; it reconnects by itself when the server is back."""
         async with phone(browser) as page:
             async with phones(tmp_path / "one") as of, agent(of) as gate:
@@ -358,7 +360,7 @@ class TestElsewhere:
 
 @pytest.mark.slow
 class TestLooks:
-    async def test_the_first_look_is_small(self, tmp_path: Path, browser: Browser) -> None:
+    async def test_first_load_is_small(self, tmp_path: Path, browser: Browser) -> None:
         """A phone loads at most 60 kB up to a request, all of it from this server."""
         async with phones(tmp_path) as of, phone(browser) as page, agent(of) as gate:
             await enter(page, of)
@@ -393,9 +395,7 @@ class TestLooks:
                 grounds.append(await page.evaluate("getComputedStyle(document.body).backgroundColor"))
         assert grounds == ["rgb(255, 255, 255)", "rgb(20, 24, 29)"]
 
-    async def test_a_phone_that_opens_the_server_is_led_there(
-        self, tmp_path: Path, browser: Browser
-    ) -> None:
+    async def test_phone_is_redirected_to_the_phone_page(self, tmp_path: Path, browser: Browser) -> None:
         """A phone is led to the phone page, also by a request's link; a link opens the terminal."""
         async with phones(tmp_path) as of, phone(browser) as page:
             await enter(page, of)
