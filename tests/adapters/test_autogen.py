@@ -287,7 +287,7 @@ class TestTeams:
                 pass
 
         team = RoundRobinGroupChat([agent_of(Tools()), Own("own", "Own")])
-        with pytest.raises(UnseenToolError, match="'own': what it does is in its own code"):
+        with pytest.raises(UnseenToolError, match="'own': it acts through its own code"):
             gate_agent(team, RULED)
         found = await check_coverage(gate_agent(team, RULED, passthrough=("own",)))
         assert list(found.unseen) == ["own"]

@@ -206,7 +206,7 @@ class TestAgents:
         def agent() -> CodeActAgent:
             return CodeActAgent(execute, tools=[lookup], llm=model_of("<execute>1 + 1</execute>"))
 
-        with pytest.raises(UnseenToolError, match="'lookup': the agent's code runs it"):
+        with pytest.raises(UnseenToolError, match="'lookup': the agent's code calls it directly"):
             gate_agent(agent(), RULED)
         gated = gate_agent(agent(), approving("block execute"), passthrough=("lookup",))
         found = await outputs_of(gated)
