@@ -16,7 +16,7 @@ from ..recording.ledger import note_refusal
 from .answer_checks import AnswerChecks
 from .open_request import OpenRequest, Reply, RequestTable, expiry_reason
 from .policy import Credential
-from .withdrawals import RETRY
+from .withdrawals import LOOK_AGAIN, RETRY
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +48,7 @@ class Deadlines:
 
     def _expire_in(self, seconds: float, open_request: OpenRequest) -> None:
         open_request.timer = asyncio.get_running_loop().call_later(
-            max(0.0, seconds), lambda: self._table.tasks.start(self.expire(open_request))
+            min(max(0.0, seconds), LOOK_AGAIN), lambda: self._table.tasks.start(self.expire(open_request))
         )
 
     async def expire(self, open_request: OpenRequest) -> None:
@@ -59,7 +59,7 @@ class Deadlines:
                 # An approval that can still be taken back came in time.
                 return
             if self._table.clock() < approval.expires:
-                # The machine slept, or its clock was set back.
+                # It is not yet due: see `LOOK_AGAIN`.
                 self.arm(open_request)
                 return
             reason = expiry_reason(approval, open_request.since)
@@ -141,7 +141,8 @@ class Deadlines:
 
     def _escalate_in(self, seconds: float, open_request: OpenRequest) -> None:
         open_request.escalation = asyncio.get_running_loop().call_later(
-            max(0.0, seconds), lambda: self._table.tasks.start(self._escalate(open_request))
+            min(max(0.0, seconds), LOOK_AGAIN),
+            lambda: self._table.tasks.start(self._escalate(open_request)),
         )
 
     async def _escalate(self, open_request: OpenRequest) -> None:
@@ -150,7 +151,7 @@ class Deadlines:
                 if self._table.approval_of(open_request) is not None and not await self.escalated(
                     open_request
                 ):
-                    # The machine slept, or its clock was set back.
+                    # It is not yet due: see `LOOK_AGAIN`.
                     self.arm_escalation(open_request)
             except JournalError:
                 said = "Request '%s' is not escalated: the journal refused it"

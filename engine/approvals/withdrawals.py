@@ -15,6 +15,11 @@ INTERRUPTED = "the agent was interrupted"
 """Reason for a withdrawal if nothing more specific is known."""
 RETRY = 1.0
 """Seconds until an end of a request that could not be recorded is tried again."""
+LOOK_AGAIN = 30.0
+"""Longest time in seconds for which a timer waits before it reads the clock again.
+
+Timers stop while the machine sleeps, and do not notice that the journal's clock was set.
+"""
 
 log = logging.getLogger(__name__)
 

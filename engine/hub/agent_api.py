@@ -92,6 +92,11 @@ class AgentApi:
         """
         return _nowhere_else
 
+    async def is_live(self, session_id: str) -> bool:
+        """Return whether a session is live here, once it is not being opened, resumed or ended."""
+        await self._live.settled(session_id)
+        return session_id in self._live
+
     async def call(
         self,
         session_id: str,

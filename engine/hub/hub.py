@@ -18,6 +18,7 @@ from ..approvals.policy import ApprovalPolicy, TokenCheck
 from ..approvals.tool_hints import hinted, with_hints
 from ..backtest.rules_compiler import Language, NoLanguage
 from ..core.approvers import Operator, Operators
+from ..core.clock import Clock
 from ..history.database.location import Location
 from ..history.decisions.precedents import PrecedentIndex, Precedents
 from ..history.errors import SessionDiverged
@@ -168,6 +169,11 @@ class Hub(BacktestSource, AgentApi, FlowApi, FreezeApi, HealthApi, PasskeyApi, R
     def lease(self) -> Journal:
         """The right to act on what is recorded, by `is_held` and `until_held`."""
         return self._journal
+
+    @property
+    def clock(self) -> Clock:
+        """The time of events, deadlines and limits: for a journal in a database, the database's."""
+        return self._journal.clock
 
     @property
     def operators(self) -> Operators:

@@ -16,7 +16,7 @@ from typing import ClassVar, Literal, Protocol, TypeAlias
 from pydantic import JsonValue
 
 from ..approvals.requests import ApprovalRequests
-from ..approvals.withdrawals import RETRY, Tasks
+from ..approvals.withdrawals import LOOK_AGAIN, RETRY, Tasks
 from ..core.sanitize import visible
 from ..gate.decision import PendingQuestion
 from ..gate.state.recorder import RecordedDecision
@@ -325,7 +325,7 @@ class SubmittedCalls:
         if (timer := self._late.pop(call_id, None)) is not None:
             timer.cancel()
         self._late[call_id] = asyncio.get_running_loop().call_later(
-            max(0.0, seconds), lambda: self._work.start(self._end_late(call_id))
+            min(max(0.0, seconds), LOOK_AGAIN), lambda: self._work.start(self._end_late(call_id))
         )
 
     async def _end_late(self, call_id: str) -> None:
@@ -335,7 +335,7 @@ class SubmittedCalls:
         if late is None:
             return
         if (remaining := (late.until - self._host.now).total_seconds()) > 0:
-            # The clock was set back.
+            # It is not yet due: see `LOOK_AGAIN`.
             self._end_late_in(remaining, call_id)
         elif open_call is None:
             self.index.late.pop(call_id, None)

@@ -22,7 +22,7 @@ from uuid import uuid4
 from ..approvals.open_request import Reply
 from ..approvals.policy import ApprovalPolicy, Credential, OperatorTokens
 from ..approvals.requests import ApprovalRequests
-from ..approvals.withdrawals import RETRY, Tasks
+from ..approvals.withdrawals import LOOK_AGAIN, RETRY, Tasks
 from ..core.approvers import KEYED, Approvers, Operator
 from ..core.durations import LONGEST, format_duration
 from ..core.people import is_among
@@ -413,9 +413,7 @@ class Switching:
     def arm(self) -> None:
         """Schedule the next end of a time in the record; call it when these times may have changed."""
         self.disarm()
-        state = self._host.state
-        times = [*_ends(state), *(change.expires for change in state.changes.values())]
-        if times:
+        if times := _times(self._host.state):
             self._look_in((min(times) - self._clock()).total_seconds())
 
     def disarm(self) -> None:
@@ -426,10 +424,12 @@ class Switching:
 
     def _look_in(self, seconds: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(
-            max(0.0, seconds), lambda: self._tasks.start(self._look())
+            min(max(0.0, seconds), LOOK_AGAIN), lambda: self._tasks.start(self._look())
         )
 
     async def _look(self) -> None:
+        if all(time > self._clock() for time in _times(self._host.state)):
+            return self.arm()
         try:
             await self.catch_up()
         except JournalError:
@@ -474,3 +474,8 @@ def _ends(state: SessionState) -> list[datetime]:
     if state.shadowed is not None:
         switches.append(state.shadowed)
     return [switch.until for switch in switches if switch.until is not None]
+
+
+def _times(state: SessionState) -> list[datetime]:
+    """Return the times at which temporary switches and proposals end."""
+    return [*_ends(state), *(change.expires for change in state.changes.values())]

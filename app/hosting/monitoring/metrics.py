@@ -18,7 +18,7 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.metrics_core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from ....engine.core.clock import utc_now
+from ....engine.core.clock import Clock
 from ....engine.core.sanitize import visible
 from ....engine.gateway.server.server import Gateway
 from ....engine.history.decisions.approval_stats import QUICK
@@ -129,7 +129,7 @@ class Metrics(EventFollower):
         )
         registry.register(_Present(hub, gateway))
         if streams is not None and streams.states:
-            registry.register(_Streams(streams))
+            registry.register(_Streams(streams, hub.clock))
 
     def text(self) -> bytes:
         """Return the metrics in Prometheus's text format."""
@@ -285,14 +285,15 @@ class _Present(Collector):
 class _Streams(Collector):
     """Numbers of the streams of `[audit]`."""
 
-    def __init__(self, streams: AuditStreams) -> None:
+    def __init__(self, streams: AuditStreams, clock: Clock) -> None:
         self._streams = streams
+        self._clock = clock
 
     def describe(self) -> Iterable[Metric]:
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        now = to_ms(utc_now())
+        now = to_ms(self._clock())
         sending = self._gauges(
             "sending", "1 if this server sends the stream; otherwise another one does."
         )

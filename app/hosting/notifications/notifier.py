@@ -585,7 +585,8 @@ class Notifications:
 
     def begin(self, settings: NotifySettings, waiting: Sequence[ApprovalState] = ()) -> None:
         """Notify of the requests in `waiting`, and of later ones."""
-        self._notifier = Notifier(self._hub, settings, self._failed, chat=self._chat)
+        clocks = Clocks(self._hub.clock)
+        self._notifier = Notifier(self._hub, settings, self._failed, clocks, self._chat)
         self._task = asyncio.get_running_loop().create_task(self._notifier.run(waiting))
 
     async def change(self, settings: NotifySettings | None) -> None:

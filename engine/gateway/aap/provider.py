@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 from pydantic import TypeAdapter
 
 from ...agents.messages import clean_text
-from ...core.clock import Clock, utc_now
+from ...core.clock import Clock
 from ...core.durations import parse_time
 from ...history.errors import JournalError
 from ...history.journal.reader import SessionNotFound
@@ -94,7 +94,10 @@ class _RequestOwner(NamedTuple):
 
 
 class ApprovalProvider:
-    """Requests of all agents of a server. Call `start`, then `close`."""
+    """Requests of all agents of a server. Call `start`, then `close`.
+
+    Deadlines and the time in which an approval can be used are by the hub's clock, as the events are.
+    """
 
     def __init__(
         self,
@@ -103,14 +106,14 @@ class ApprovalProvider:
         receivers: Mapping[str, WebhookReceiver] | None = None,
         *,
         valid: float = VALID,
-        clock: Clock = utc_now,
+        clock: Clock | None = None,
         pause: float = 1.0,
     ) -> None:
         self._sessions = sessions
         self._hub: Hub = sessions.hub
         self._tokens = tokens
         self._valid = valid
-        self._clock = clock
+        self._clock = clock or self._hub.clock
         self._webhooks = Webhooks(receivers or {}, self._note_delivery, pause=pause)
         self._requests: dict[str, _RequestOwner] = {}
         self._live: set[str] = set()
@@ -273,19 +276,22 @@ class ApprovalProvider:
                 raise RequestConflictError("already_consumed", "The approval was used already")
             if request.decision is None or request.decision.status != "approved":
                 raise RequestConflictError("not_approved", "The request is not approved")
-            if _expiry(request) <= self._clock():
-                raise RequestConflictError("approval_expired", "The approval was not used in time")
-            self._check_freeze()
+            self._check_usable(request)
             act = RequestAct(step="consume", agent=identity.name, request=request_id, key=hashed)
             if await self._elsewhere(request.session, act) is not None:
                 return await self.get(identity, request_id)
             await self._open(identity, request.session)
-            self._check_freeze()  # a session takes a while to resume
+            self._check_usable(await self._current(request))  # a session takes a while to resume
             await self._note(request, "consumed", hashed)
             return await self.get(identity, request_id)
 
-    def _check_freeze(self) -> None:
-        """Raise `ProviderUnavailableError` while all agents are frozen."""
+    def _check_usable(self, request: ProtocolRequest) -> None:
+        """Raise `RequestConflictError` after an approval's expiry.
+
+        Raises `ProviderUnavailableError` while all agents are frozen.
+        """
+        if _expiry(request) <= self._clock():
+            raise RequestConflictError("approval_expired", "The approval was not used in time")
         if (freeze := self._hub.current_freeze()) is not None:
             raise ProviderUnavailableError(freeze.words)
 

@@ -135,12 +135,19 @@ class AgentSessions:
             return await self._start_session(identity, session, params.rules, listener)
 
     async def _is_open(self, identity: Identity, session_id: str) -> bool:
-        """Return whether this id is open, after any pending opening. Raises if it is another token's."""
+        """Return whether this id is open, after any pending opening or end.
+
+        Raises if it is another token's.
+        """
         while (under_way := self._under_way.get(session_id)) is not None:
             await under_way.wait()
         if session_id not in self._open:
             return False
         self._session(identity, session_id)
+        # An agent may come while its session is handed over to the server that it left.
+        if not await self.hub.is_live(session_id):
+            self._drop(session_id)
+            return False
         return True
 
     @contextmanager
@@ -180,8 +187,15 @@ class AgentSessions:
         self._drop(session.id)
         return Nothing()
 
-    def note_end(self, session_id: str, reason: str) -> None:
-        """Notify the client that the hub has ended a session."""
+    def note_end(self, session_id: str, reason: str, *, event: int | None = None) -> None:
+        """Notify the client that the hub has ended a session, by the event with this number.
+
+        The end of an earlier run, at this server or another one, may be seen after the session was
+        resumed here.
+        """
+        current = self._open.get(session_id)
+        if current is not None and event is not None and event <= current.begun:
+            return
         session = self._drop(session_id)
         if session is not None:
             notice = SessionEnded(session=session_id, reason=reason)
@@ -349,7 +363,8 @@ class AgentSessions:
     async def _start_session(
         self, identity: Identity, session_id: str, rules: Sequence[str], listener: Listener
     ) -> SessionOpen:
-        session = TokenSession(session_id, identity.name, self._clock(), tuple(rules))
+        state = await self.hub.session(session_id)
+        session = TokenSession(session_id, identity.name, self._clock(), tuple(rules), begun=state.seq)
         session.listeners.add(listener)
         self._open[session_id] = session
         return await self._described(session_id, again=False)

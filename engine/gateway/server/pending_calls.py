@@ -51,7 +51,8 @@ class TokenSession:
     """A live session of a token, its `owner`; `used` is its last use by the server's clock.
 
     `rules` are the named sets that apply to it in addition to the server's own rules. `late` maps its
-    late calls, by their ids in the record, to their sizes.
+    late calls, by their ids in the record, to their sizes. `begun` is the number of its latest event when
+    it was opened or resumed here: an end that is recorded before is that of an earlier run.
     """
 
     id: str
@@ -61,6 +62,7 @@ class TokenSession:
     pending: dict[str, PendingCall] = field(default_factory=dict[str, PendingCall])
     late: dict[str, int] = field(default_factory=dict[str, int])
     listeners: set[Listener] = field(default_factory=set[Listener])
+    begun: int = 0
 
 
 class PendingCalls:

@@ -346,8 +346,8 @@ class Gateway:
         try:
             async for event in subscription:
                 match event:
-                    case JournalEvent(session=session, body=SessionStatus(status="done", by=by)):
-                        self.sessions.note_end(session, f"ended by {by or 'the server'}")
+                    case JournalEvent(session=session, seq=seq, body=SessionStatus(status="done", by=by)):
+                        self.sessions.note_end(session, f"ended by {by or 'the server'}", event=seq)
                     case _:
                         pass
         finally:

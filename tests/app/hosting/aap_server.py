@@ -12,7 +12,7 @@ from pydantic import JsonValue
 
 from interlock.app.hosting.approval_requests import ApprovalRequests
 from interlock.app.hosting.http_listener import listening
-from interlock.engine.core.clock import Clock, utc_now
+from interlock.engine.core.clock import Clock
 from interlock.engine.gateway.aap.provider import VALID, ApprovalProvider
 from interlock.engine.gateway.aap.receiver import WebhookReceiver
 from interlock.engine.gateway.protocol.address import Address
@@ -73,7 +73,7 @@ async def aap_server(
     *,
     rules: str = RULES,
     valid: float = VALID,
-    clock: Clock = utc_now,
+    clock: Clock | None = None,
     receivers: Mapping[str, WebhookReceiver] | None = None,
     limits: Limits | None = None,
 ) -> AsyncGenerator[AapServer, None]:

@@ -18,7 +18,7 @@ from agentapprovalprotocol.testing import FakeProvider
 
 from interlock.engine.core.clock import utc_now
 from interlock.engine.gateway.aap import provider
-from interlock.engine.gateway.aap.provider import ApprovalProvider, _session_id
+from interlock.engine.gateway.aap.provider import VALID, ApprovalProvider, _session_id
 from interlock.engine.gateway.aap.wire import CreateRequest
 from interlock.engine.gateway.client.connection import GatewayError
 from interlock.engine.gateway.cluster.shared_hub import open_hub
@@ -173,6 +173,26 @@ class TestOnce:
             with pytest.raises(ConflictError, match="approval_expired"):
                 await client.consume(made.id, "u")
             assert (await client.get(made.id)).status == "approved"
+
+    async def test_not_after_its_time_is_over_while_its_session_resumes(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """An approval that expires while its use waits for the session is not used."""
+        ahead = timedelta()
+        async with aap_server(tmp_path, clock=lambda: utc_now() + ahead) as server:
+            client = server.client()
+            made = await client.create(submission("look"), "k")
+            resume = ApprovalProvider._open
+
+            async def slow(self: ApprovalProvider, identity: Identity, session: str) -> None:
+                nonlocal ahead
+                await resume(self, identity, session)
+                ahead = timedelta(seconds=VALID)
+
+            monkeypatch.setattr(ApprovalProvider, "_open", slow)
+            with pytest.raises(ConflictError, match="approval_expired"):
+                await client.consume(made.id, "u")
+            assert (await client.get(made.id)).consumption is None
 
     @pytest.mark.slow
     async def test_freeze_blocks_the_use_of_an_approval(self, tmp_path: Path) -> None:

@@ -68,3 +68,26 @@ class TestPaused:
             call.cancel()
             with suppress(asyncio.CancelledError, JournalError):
                 await call
+
+
+class TestClock:
+    @pytest.mark.slow
+    async def test_of_the_machine_does_not_count(
+        self, postgresql: PostgresLocation, tmp_path: Path
+    ) -> None:
+        """A request that has waited long enough by the database's time is notified of."""
+        file = tmp_path / "sent"
+        async with notifying(postgresql, file) as here:
+            await renews_no_more(here)
+            here._lease._valid_until = now() + 60
+            here._lease.clock._offset += 3600  # the machine is an hour slow
+            await opened(here, RULES)
+            call = asyncio.ensure_future(here.call("robin-1", "d1", "deploy", {"env": "prod"}))
+
+            async def sent() -> bool:
+                return file.exists() and file.read_text().endswith("\n")
+
+            await until(sent)
+            call.cancel()
+            with suppress(asyncio.CancelledError):
+                await call

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
+from interlock.engine.approvals import deadlines
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.decisions.filter import DecisionFilter
 from interlock.engine.history.journal.journal import Journal
@@ -456,6 +457,23 @@ class TestTime:
         assert late.message.startswith("Too late: nobody decided within 15 min")
         assert shop.ran == []
         await hub.abort(session)
+
+    async def test_denies_soon_after_the_clock_was_set_or_the_machine_slept(
+        self, hub: Hub, shop: Shop, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The deadline is noticed although the timer of a quarter of an hour has not run out."""
+        monkeypatch.setattr(deadlines, "LOOK_AGAIN", 0.05)
+        events = hub.subscribe()
+        session, request = await asked(hub, shop, rules=self.RULES)
+        waiting = hub._live.hosted(session).questions.table.open[request.id]
+        async with asyncio.timeout(10):
+            while waiting.timer is None:  # noqa: ASYNC110 - it is set once the request is recorded
+                await asyncio.sleep(0)
+            clock.advance(900)
+            await until(events, ApprovalExpired)
+        await hub.wait(session)
+        assert shop.ran == []
+        await check(hub, session)
 
     @pytest.mark.parametrize("policy", [ApprovalPolicy(expire=0.05)])
     async def test_early_timer_does_not_deny(self, hub: Hub, shop: Shop, policy: ApprovalPolicy) -> None:

@@ -31,6 +31,7 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.history.model.state import ApprovalState, SessionState
 from interlock.engine.hub.hub import ApprovalPolicy, Hub
+from interlock.engine.sessions import switching
 from interlock.engine.sessions.config import SessionConfig
 from interlock.engine.sessions.external import ExternalAgent
 from interlock.rules import compile_rules
@@ -447,6 +448,20 @@ class TestForATime:
         await hub.wait("s1")
         assert (shop.ran, (await hub.session("s1")).off) == (["test"], {})
         assert bodies(hub, "s1", NetToggled)[-1].timed
+        await check(hub, "s1")
+
+    async def test_on_again_soon_after_a_sleep_without_a_call(
+        self, hub: Hub, shop: Shop, watch: Watch, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Consoles show the net as on although the timer of ten minutes has not run out."""
+        monkeypatch.setattr(switching, "LOOK_AGAIN", 0.05)
+        await hub.open_session(bot(shop), SessionConfig(REGISTRY, by="carl"), session_id="s1")
+        await hub.toggle_net("s1", "block-rm", False, by="ada", reason="x", seconds=600)
+        watch.now += timedelta(minutes=11)
+        async with asyncio.timeout(10):
+            while (await hub.session("s1")).off:  # noqa: ASYNC110 - a timer switches it
+                await asyncio.sleep(0.01)
+        assert "block-rm" in (await hub.session("s1")).active
         await check(hub, "s1")
 
     async def test_restored_for_next_external_call(self, hub: Hub, watch: Watch) -> None:

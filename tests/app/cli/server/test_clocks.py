@@ -7,14 +7,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from agentapprovalprotocol import AsyncClient
 
 from interlock.engine.gate.types import GrantTerms
+from interlock.engine.gateway.protocol.tokens import read_secret
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.journal.reader import open_reader
 from interlock.engine.history.journal.schema import time_of
 from interlock.engine.history.model.events import SessionStatus
-from tests.app.cli.server.test_serve import serving, surroundings
+from tests.app.cli.server.test_serve import approval_address, serving, surroundings
 from tests.app.cli.server.test_two_servers import LINE
 from tests.engine.gateway.served import until
 from tests.support.decisions import opened
@@ -91,6 +93,31 @@ class TestClocksOfMachines:
 
             await until(asks)
             await client.close()
+
+    @pytest.mark.timeout(180)
+    @pytest.mark.parametrize("seconds", [HOUR, -HOUR], ids=["fast", "slow"])
+    async def test_approval_requests_last_as_long(
+        self, tmp_path: Path, shared: dict[str, str], seconds: int
+    ) -> None:
+        """The deadline of a protocol's request and the use of its approval are by the database's time."""
+        line = (*LINE, "--approval-protocol", "127.0.0.1:0")
+        async with serving(tmp_path, *line, real=True, program=program(seconds), **shared) as wrong:
+            secret = read_secret(wrong.config / "agent.token")
+            client = AsyncClient(await approval_address(wrong), secret)
+            asking = asyncio.create_task(
+                client.create({"tool": "deploy", "arguments": {}, "timeout": "10m"}, "key")
+            )
+            async with wrong.console() as console:
+                [request] = await until(console.approvals)
+                made = await asking
+                outcome = await console.decide(request.id, approved=True, digest=request.digest)
+                assert outcome.ok, outcome.message
+
+            async def has_ended() -> bool:
+                return (await client.get(made.id)).status != "pending"
+
+            await until(has_ended)
+            assert (await client.consume(made.id, "use")).consumption is not None
 
     async def test_prune_uses_the_database_clock(
         self, tmp_path: Path, shared: dict[str, str], postgresql: PostgresLocation

@@ -94,6 +94,17 @@ async def serving(
             await process.wait()
 
 
+async def approval_address(server: Running) -> str:
+    """Read from a server's stderr where it answers clients of the Agent Approval Protocol."""
+    assert server.process.stderr is not None
+    async with asyncio.timeout(30):
+        while not (said := (await server.process.stderr.readline()).decode()).startswith(
+            "interlock serve: approval requests at "
+        ):
+            assert said
+    return said.split()[-1]
+
+
 class TestServe:
     @pytest.mark.slow
     async def test_waiting_call_is_answered_after_a_restart(self, tmp_path: Path) -> None:
@@ -393,14 +404,8 @@ class TestApprovalProtocol:
         (tmp_path / "a.rules").write_text("block rm\n")
         line = ("--listen", "127.0.0.1:0", "--approval-protocol", "127.0.0.1:0", "--rules", "a.rules")
         async with serving(tmp_path, *line) as server:
-            assert server.process.stderr is not None
-            async with asyncio.timeout(30):
-                while not (said := (await server.process.stderr.readline()).decode()).startswith(
-                    "interlock serve: approval requests at "
-                ):
-                    assert said
             token = read_secret(server.config / "agent.token")
-            gate = AsyncGate(AsyncClient(said.split()[-1], token))
+            gate = AsyncGate(AsyncClient(await approval_address(server), token))
             assert await gate.check(Call(key="1", tool="look", arguments={}))
             assert not await gate.check(Call(key="2", tool="rm", arguments={}))
 

@@ -1,0 +1,93 @@
+"""External agents that change servers and come back, with their clients and servers on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.engine.gateway.client.agent import AgentClient
+from interlock.engine.gateway.cluster.shared_hub import SharedHub
+from interlock.engine.gateway.protocol.address import Address
+from interlock.engine.gateway.protocol.tokens import TokenFile
+from interlock.engine.gateway.server.rule_sets import RuleSets
+from interlock.engine.gateway.server.server import Gateway
+from interlock.engine.history.model.events import JournalEvent, SessionStatus
+from interlock.engine.history.model.times import to_ms
+from interlock.engine.sessions import registry
+from interlock.rules import compile_rules
+
+from .support.hubs import RULES, stop_following
+
+
+@asynccontextmanager
+async def clients(directory: Path, *hubs: SharedHub) -> AsyncIterator[list[AgentClient]]:
+    """Serve each hub, and yield a client of each server; all have the same token."""
+    tokens = TokenFile(directory / "tokens.json")
+    secret = tokens.issue("agent", "bot")
+    sets = RuleSets.of(compile_rules(RULES).registry)
+    async with AsyncExitStack() as stack:
+        found: list[AgentClient] = []
+        for hub in hubs:
+            gateway = Gateway(hub, tokens, rules=sets)
+            stack.push_async_callback(gateway.close)
+            address = await gateway.start(Address(port=0))
+            client = AgentClient(address.url, secret, patience=5.0)
+            found.append(await stack.enter_async_context(client))
+        yield found
+
+
+@pytest.mark.slow
+class TestAgentThatMoves:
+    async def test_keeps_its_session_when_its_earlier_end_is_seen_late(
+        self, two: tuple[SharedHub, SharedHub], tmp_path: Path
+    ) -> None:
+        """The new server reads the end recorded by the previous one only after it resumed the session."""
+        here, there = two
+        async with clients(tmp_path, here, there) as (before, after):
+            opened = await before.open("bot")
+            await before.close()
+            await stop_following(there)
+            session = await after.resume(opened.id)
+            seen = there.subscribe()
+            there._following = asyncio.get_running_loop().create_task(there._follow())
+            async for event in seen:
+                if isinstance(event, JournalEvent) and isinstance(event.body, SessionStatus):
+                    assert (event.session, event.body.status) == (opened.id, "done")
+                    break
+            seen.close()
+            for number in range(3):
+                assert (await session.call("read", {}, call_id=f"r{number}")).outcome == "allow"
+            assert session.ended is None
+
+    async def test_and_comes_back_during_the_hand_over_keeps_its_session(
+        self, two: tuple[SharedHub, SharedHub], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The session is ended for the other server, and resumed for the agent that is here again."""
+        here, _ = two
+        begun, go = asyncio.Event(), asyncio.Event()
+        record_end = registry._record_end
+
+        async def slow(*given: Any) -> None:
+            begun.set()
+            await go.wait()
+            await record_end(*given)
+
+        async with clients(tmp_path, here) as [client]:
+            opened = await client.open("bot")
+            monkeypatch.setattr(registry, "_record_end", slow)
+            came = to_ms(here._journal.clock())
+            leaving = asyncio.ensure_future(here._hand_over_session(opened.id, came))
+            await begun.wait()
+            coming = asyncio.ensure_future(client.resume(opened.id))
+            await asyncio.sleep(0.1)
+            go.set()
+            await leaving
+            session = await coming
+            for number in range(3):
+                assert (await session.call("read", {}, call_id=f"r{number}")).outcome == "allow"
+            assert session.ended is None
