@@ -464,7 +464,7 @@ class TestTime:
         """The deadline is noticed although the timer of a quarter of an hour has not run out."""
         monkeypatch.setattr(deadlines, "LOOK_AGAIN", 0.05)
         events = hub.subscribe()
-        session, request = await asked(hub, shop, rules=self.RULES)
+        session, request = await session_with_request(hub, shop, rules=self.RULES)
         waiting = hub._live.hosted(session).questions.table.open[request.id]
         async with asyncio.timeout(10):
             while waiting.timer is None:  # noqa: ASYNC110 - it is set once the request is recorded
