@@ -518,6 +518,12 @@ class SharedHub(ForwardingHub):
         return [self.redaction.event(event) for event in events]
 
     async def positions(self) -> Positions:
+        """Return the position of the latest recorded event.
+
+        During an outage it is the one up to which this server last read, so that consoles can connect.
+        """
+        if self.current_outage() is not None and (seen := self._peers.positions) is not None:
+            return Positions(seen.values())
         return Positions((await asyncio.to_thread(self._journal.reader().positions)).values())
 
     async def sessions(self) -> list[SessionState]:
