@@ -95,7 +95,8 @@ class Guard:
         if identity is None:
             return self.refuse(address, HTTPStatus.UNAUTHORIZED, NEEDED)
         if identity.kind != kind:
-            return self.refuse(address, HTTPStatus.FORBIDDEN, f"This token is not for {path}")
+            wrong = f"This token is an {identity.kind}'s; {path} needs an {kind}'s"
+            return self.refuse(address, HTTPStatus.FORBIDDEN, wrong)
         current = identity.with_role(self.operators())
         return current or self.refuse(address, HTTPStatus.FORBIDDEN, NOT_THEIRS)
 
