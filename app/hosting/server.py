@@ -65,6 +65,7 @@ from .idle_exit import wait_until_unused
 from .live_rules import ExternalRules, LiveRules
 from .notifications.notifier import ChatSource, Notifications, no_chat, notifications_of
 from .rules_replacement import OperatorTerms, ReplaceableRules
+from .server_urls import public_url
 
 NO_TRACES = "OTEL_… variables ask for traces, which need a package: pip install 'interlock[otel]'"
 if TYPE_CHECKING:
@@ -113,6 +114,11 @@ class ServerOptions:
     """Address for clients of the Agent Approval Protocol; `None` for none."""
     chat: ChatSource = no_chat
     """Terms on which this process accepts clicks in a chat."""
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names in the certificate; `None` without TLS."""
+        return None if self.certificate is None else self.certificate.names
 
 
 def rule_sets(
@@ -247,7 +253,7 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[RunningServer
         address = await gateway.start(
             serving.address, tls=serving.certificate and serving.certificate.tls
         )
-        hub.name_server(serving.advertised or url_of(serving, address))
+        hub.name_server(serving.advertised or public_url(address, serving.names))
         if isinstance(hub, SharedHub):
             hub.taken_over, hub.warn_operators = _Successor(hub, starter).take, _complain
             hub.begun_anew = gateway.call_back
@@ -356,12 +362,6 @@ def key_lines(hub: Hub) -> Iterator[str]:
     if names:
         yield f"passkeys: {', '.join(names)}"
     yield from hub.keys.faults
-
-
-def url_of(serving: ServerOptions, address: Address) -> str:
-    """Return the URL for consoles on this machine."""
-    url = address.url
-    return url if serving.certificate is None else url.replace("ws://", "wss://")
 
 
 def _complain(problem: str) -> None:

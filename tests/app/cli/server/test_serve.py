@@ -181,7 +181,7 @@ class TestServeRefuses:
             (("--listen", "unix:"), "path"),
             (("--listen", "unix:/nowhere/at/all/gate.sock"), "cannot listen on unix:/nowhere"),
             (("--listen", "unix:" + "x" * 200), "cannot listen"),
-            (("--listen", "192.0.2.1:8737"), "cannot listen on 192.0.2.1:8737"),
+            (("--listen", "192.0.2.1:8737"), "choose another address with --listen"),
             (("--key", "key.pem"), "--certificate"),
             (("--certificate", "none.pem"), "none.pem"),
             (("--certificate", "a.pem", "--listen", "unix:gate.sock"), "unix:"),
