@@ -38,7 +38,7 @@ from ...engine.gateway.server.login_requests import LoginRequests
 from ...engine.gateway.server.rule_sets import RuleSets
 from ...engine.gateway.server.server import Gateway
 from ...engine.history.database.location import Location
-from ...engine.history.errors import JournalDisturbed
+from ...engine.history.errors import JournalDisturbed, JournalError
 from ...engine.history.model.state import SessionSummary
 from ...engine.history.redaction.redaction import Redaction
 from ...engine.hub.api import MOST_RULES, AgentStarter, Outcome, ReplacedIn, RunningRules
@@ -535,7 +535,17 @@ class HubStarter(AgentStarter):
         # The reason is recorded in many sessions as metadata, which outlives their content, so it is
         # masked.
         why = self._hub.redaction.text((reason or "").strip())
-        return await self._running.apply(files, against, OperatorTerms(by.strip(), why, credential), to)
+        before = self._rules
+        outcome = await self._running.apply(
+            files, against, OperatorTerms(by.strip(), why, credential), to
+        )
+        if self._rules is before or not isinstance(self._hub, SharedHub):
+            return outcome
+        try:
+            others = await self._hub.other_servers()
+        except JournalError:  # the rules are replaced all the same
+            others = ["the other servers"]
+        return outcome.model_copy(update={"message": outcome.message + _apply_there(others)})
 
     async def drop_rules(self, *, by: str) -> Outcome:
         return await self._running.drop(by)
@@ -579,6 +589,16 @@ class HubStarter(AgentStarter):
         )
         await self._running.catch_up(session, rules)
         return session
+
+
+def _apply_there(servers: Sequence[str]) -> str:
+    """Return a note for an operator whose rules apply at one of several servers only."""
+    if not servers:
+        return ""
+    return (
+        f"\nThis server alone runs them. Apply them at {', '.join(servers)} as well: a session continues "
+        "at another server only under the same rules."
+    )
 
 
 class _Successor:
