@@ -251,7 +251,9 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[RunningServer
         )
         external.gateway = gateway
         address = await gateway.start(
-            serving.address, tls=serving.certificate and serving.certificate.tls
+            serving.address,
+            tls=serving.certificate and serving.certificate.tls,
+            names=serving.names or (),
         )
         hub.name_server(serving.advertised or public_url(address, serving.names))
         if isinstance(hub, SharedHub):

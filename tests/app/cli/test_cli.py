@@ -131,7 +131,7 @@ class TestBadInput:
 
     def test_unknown_option(self, tmp_path: Path) -> None:
         """The error is one line, which names the command whose options are meant."""
-        done = run_command(tmp_path, "approvals", "list", "--reason", "x")
+        done = run_command(tmp_path, "approvals", "list", "--reason", "x", env={})
         assert done.returncode == 2
         assert done.stderr == (
             "interlock approvals list: error: unrecognized arguments: --reason x. "
