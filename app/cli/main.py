@@ -162,7 +162,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if args.command == "resume" and _is_task_option(line):
         top.error(TASK_OPTION)
     if extra and args.command != "run":
-        top.error(f"unrecognized arguments: {' '.join(extra)}")
+        from ...engine.core.sanitize import visible
+
+        command = " ".join(filter(None, ("interlock", args.command, getattr(args, "part", None))))
+        unknown = " ".join(map(visible, extra))
+        top.exit(
+            2, f"{command}: error: unrecognized arguments: {unknown}. Its options: {command} --help\n"
+        )
     if args.version:
         from ...engine import __version__
 

@@ -38,7 +38,7 @@ from ...engine.gateway.server.login_requests import LoginRequests
 from ...engine.gateway.server.rule_sets import RuleSets
 from ...engine.gateway.server.server import Gateway
 from ...engine.history.database.location import Location
-from ...engine.history.errors import JournalDisturbed
+from ...engine.history.errors import JournalDisturbed, JournalError
 from ...engine.history.model.state import SessionSummary
 from ...engine.history.redaction.redaction import Redaction
 from ...engine.hub.api import MOST_RULES, AgentStarter, Outcome, ReplacedIn, RunningRules
@@ -65,6 +65,7 @@ from .idle_exit import wait_until_unused
 from .live_rules import ExternalRules, LiveRules
 from .notifications.notifier import ChatSource, Notifications, no_chat, notifications_of
 from .rules_replacement import OperatorTerms, ReplaceableRules
+from .server_urls import public_url
 
 NO_TRACES = "OTEL_… variables ask for traces, which need a package: pip install 'interlock[otel]'"
 if TYPE_CHECKING:
@@ -113,6 +114,11 @@ class ServerOptions:
     """Address for clients of the Agent Approval Protocol; `None` for none."""
     chat: ChatSource = no_chat
     """Terms on which this process accepts clicks in a chat."""
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Names in the certificate; `None` without TLS."""
+        return None if self.certificate is None else self.certificate.names
 
 
 def rule_sets(
@@ -245,9 +251,11 @@ async def running_server(serving: ServerOptions) -> AsyncGenerator[RunningServer
         )
         external.gateway = gateway
         address = await gateway.start(
-            serving.address, tls=serving.certificate and serving.certificate.tls
+            serving.address,
+            tls=serving.certificate and serving.certificate.tls,
+            names=serving.names or (),
         )
-        hub.name_server(serving.advertised or url_of(serving, address))
+        hub.name_server(serving.advertised or public_url(address, serving.names))
         if isinstance(hub, SharedHub):
             hub.taken_over, hub.warn_operators = _Successor(hub, starter).take, _complain
             hub.begun_anew = gateway.call_back
@@ -356,12 +364,6 @@ def key_lines(hub: Hub) -> Iterator[str]:
     if names:
         yield f"passkeys: {', '.join(names)}"
     yield from hub.keys.faults
-
-
-def url_of(serving: ServerOptions, address: Address) -> str:
-    """Return the URL for consoles on this machine."""
-    url = address.url
-    return url if serving.certificate is None else url.replace("ws://", "wss://")
 
 
 def _complain(problem: str) -> None:
@@ -535,7 +537,17 @@ class HubStarter(AgentStarter):
         # The reason is recorded in many sessions as metadata, which outlives their content, so it is
         # masked.
         why = self._hub.redaction.text((reason or "").strip())
-        return await self._running.apply(files, against, OperatorTerms(by.strip(), why, credential), to)
+        before = self._rules
+        outcome = await self._running.apply(
+            files, against, OperatorTerms(by.strip(), why, credential), to
+        )
+        if self._rules is before or not isinstance(self._hub, SharedHub):
+            return outcome
+        try:
+            others = await self._hub.other_servers()
+        except JournalError:  # the rules are replaced all the same
+            others = ["the other servers"]
+        return outcome.model_copy(update={"message": outcome.message + _apply_there(others)})
 
     async def drop_rules(self, *, by: str) -> Outcome:
         return await self._running.drop(by)
@@ -579,6 +591,16 @@ class HubStarter(AgentStarter):
         )
         await self._running.catch_up(session, rules)
         return session
+
+
+def _apply_there(servers: Sequence[str]) -> str:
+    """Return a note for an operator whose rules apply at one of several servers only."""
+    if not servers:
+        return ""
+    return (
+        f"\nThis server alone runs them. Apply them at {', '.join(servers)} as well: a session continues "
+        "at another server only under the same rules."
+    )
 
 
 class _Successor:

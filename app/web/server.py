@@ -81,7 +81,10 @@ log = logging.getLogger(__name__)
 _PROOF: TypeAdapter[tuple[Literal["proof"], str]] = TypeAdapter(tuple[Literal["proof"], str])
 
 
-USED = "This link was used before, or is too old. Press enter where `interlock web` runs for another.\n"
+USED = (
+    "This link was used before, is too old, or was replaced by a newer one. "
+    "Press enter where `interlock web` runs for another.\n"
+)
 NO_LINK = (
     "This is not a login link. Paste all of the link that `interlock web` printed in its terminal, from "
     "http to its end; enter prints another there.\n"

@@ -46,17 +46,24 @@ class HealthApi:
     _journal: Journal
     _on_parent: Callable[[str, str, str], None] | None = None
     _proof: asyncio.Task[str | None] | None = None
+    _listed_outage: JournalOutage | None = None
 
     def current_outage(self) -> JournalOutage | None:
         """Return the outage of the journal; see `HubApi.current_outage`."""
         return self._journal.outage
+
+    def list_outage(self) -> JournalOutage | None:
+        """Return the outage for one console; its end is published even if it ends within a moment."""
+        self._listed_outage = outage = self.current_outage()
+        return outage
 
     async def follow_outages(self) -> None:
         """Publish the start, every change and the end of outages, until cancelled."""
         last: JournalOutage | None = None
         while True:
             outage = self.current_outage()
-            if outage != last:
+            listed, self._listed_outage = self._listed_outage, None
+            if outage != last or listed not in (None, outage):
                 last = outage
                 self._hand_over(OutageChanged(outage=outage))
             await asyncio.sleep(OUTAGE_LOOKS)

@@ -168,6 +168,15 @@ class PostgresServer:
         finally:
             _signal_all(processes, signal.SIGCONT)
 
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """End it while the context is open; then start it again."""
+        self.stop()
+        try:
+            yield
+        finally:
+            self.start()
+
     def wait(self) -> None:
         """Wait until it accepts connections."""
         import psycopg

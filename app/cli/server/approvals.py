@@ -190,7 +190,10 @@ async def _show(client: ConsoleClient, args: argparse.Namespace) -> int:
         print(
             f"\nLate: its client is gone, and an answer counts until {request.late.astimezone():%H:%M:%S}"
         )
-    print(f"\nid      {visible(request.id)}\ndigest  {visible(request.digest or 'none: use a console')}")
+    server = client.server_of(request.session)
+    where = "" if server is None else f" at {visible(server)}"
+    print(f"\nagent   {visible(request.agent)} ({visible(request.session)}){where}")
+    print(f"id      {visible(request.id)}\ndigest  {visible(request.digest or 'none: use a console')}")
     return 0
 
 

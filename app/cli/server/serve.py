@@ -27,6 +27,7 @@ ONLY_HERE = (
     "--answer decides without a person, and {} can be reached from elsewhere. Listen on 127.0.0.1 or a "
     "unix:PATH, or leave --answer out"
 )
+CANNOT_LISTEN = "cannot listen on {}: {}; choose another address with --listen"
 UNATTENDED = {
     "approve": "--answer approve: no operator decides, every request is approved. Use it for tests only",
     "deny": "--answer deny: no operator decides, every request is denied",
@@ -46,7 +47,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--listen",
         metavar="ADDRESS",
-        help="127.0.0.1:PORT or unix:PATH (default: 127.0.0.1:8737)",
+        help="HOST:PORT or unix:PATH (default: 127.0.0.1:8737); for other machines, with --certificate",
     )
     add_mode(parser)
     parser.add_argument(
@@ -100,6 +101,7 @@ def run(args: argparse.Namespace) -> int:
     from ...hosting import server
     from ...hosting.arenas import share_one_arena
     from ...hosting.certificate import server_certificate
+    from ...hosting.server_urls import local_url
 
     try:
         address = Address.parse(args.listen) if args.listen else Address()
@@ -139,7 +141,7 @@ def run(args: argparse.Namespace) -> int:
                 refuse("serve", IN_CLEAR.format(each))
 
         def ready(where: Address) -> None:
-            url = server.url_of(serving, where)
+            url = local_url(where, serving.names)
             idle = (
                 ""
                 if serving.idle_exit is None
@@ -158,10 +160,17 @@ def run(args: argparse.Namespace) -> int:
     except ssl.SSLError as error:
         return refuse("serve", error)
     except OSError as error:
-        return refuse("serve", f"cannot listen on {args.listen or Address()}: {error.strerror}")
+        return refuse("serve", CANNOT_LISTEN.format(args.listen or Address(), _reason(error)))
     except (JournalError, NetError, RuleError, SettingsError, TokenError, ValueError) as error:
         return refuse("serve", error)
     return 0
+
+
+def _reason(error: OSError) -> str:
+    """Return the system's words for an error; asyncio's name the address again."""
+    return (
+        os.strerror(error.errno) if error.errno is not None and error.errno > 0 else str(error.strerror)
+    )
 
 
 def _checked(texts: RuleTexts, rules: Sequence[str], added_rules: Sequence[str]) -> RuleTexts:

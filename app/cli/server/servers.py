@@ -19,6 +19,8 @@ ONLY_ONE = (
     "{} is a file, which one process writes at a time. Servers share a journal in PostgreSQL: "
     "--db postgresql://user@host/database"
 )
+MOST_ENDED = 10
+"""Number of ended servers that are listed, the latest first."""
 HEADING = ("SERVER", "STATE", "SESSIONS", "VERSION", "REACHED AT")
 
 
@@ -60,11 +62,17 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _print(servers: list[ServerLine]) -> None:
-    rows = [HEADING, *(_row(each) for each in servers)]
+    alive = [each for each in servers if each.ended is None]
+    ended = sorted(
+        (each for each in servers if each.ended is not None), key=lambda each: -(each.ended or 0)
+    )
+    rows = [HEADING, *(_row(each) for each in (*alive, *ended[:MOST_ENDED]))]
     widths = [max(len(row[place]) for row in rows) for place in range(len(HEADING))]
     for row in rows:
         line = "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True))
         print(line.rstrip(), file=sys.stdout)
+    if len(ended) > MOST_ENDED:
+        print(f"{len(ended) - MOST_ENDED} more ended within a day: --json lists them")
 
 
 def _row(server: ServerLine) -> tuple[str, ...]:

@@ -39,6 +39,7 @@ GREETING = 15.0
 """Seconds to wait for a server's greeting."""
 NEXT_SERVER = 1.0
 """Seconds without an answer from one of several servers after which the next one is tried in parallel."""
+CLOSED = "it closed the connection; wss:// needs a server with --certificate, ws:// one without"
 CLOSING = 5.0
 """Seconds for a server to complete the closing handshake."""
 _PASSING = (Code.INTERNAL, Code.UNRECORDED, Code.LIMIT)
@@ -416,7 +417,8 @@ class Link:
                 "vouches for it in INTERLOCK_CA"
             ) from error
         except (OSError, TimeoutError, InvalidHandshake) as error:
-            cause = str(error) or "it does not answer in time"
+            silent = "it does not answer in time"
+            cause = str(error) or (silent if isinstance(error, TimeoutError) else CLOSED)
             raise UnreachableError(f"No Interlock server answers at {url}: {cause}") from error
         break_when_silent(connection.transport.get_extra_info("socket"))
         return connection

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Set
+from collections.abc import Callable, Mapping, Set
 
 from ...approvals.request_order import longest_first
 from ...history.database.connection import ALL_ROWS
@@ -56,6 +56,11 @@ class PeerSessions:
         self._servers: dict[str, PeerSession] = {}
         self._listing_due = 0.0
         self._diverged: frozenset[str] = frozenset()
+
+    @property
+    def positions(self) -> Mapping[int, int] | None:
+        """The last cursor of each lane when the database was last read; `None` if it was not read yet."""
+        return self._seen
 
     async def look(self, tell: Callable[[JournalEvent], object]) -> None:
         """Read events that other servers recorded since the last call, and pass each masked to `tell`.

@@ -132,6 +132,12 @@ class SharedHub(ForwardingHub):
         """Settings of the database under which acknowledged events can be lost. Raises `JournalError`."""
         return durability(self._lease.location)
 
+    async def other_servers(self) -> list[str]:
+        """Return the URLs, else the names, of the other servers that run. Raises `JournalError`."""
+        servers = await asyncio.to_thread(list_servers, self._lease.location)
+        alive = (each for each in servers if each.ended is None and each.id != self._lease.id)
+        return [each.url or each.name for each in alive]
+
     async def lost(self) -> None:
         while (problem := self._journal.disturbed) is None:  # noqa: ASYNC110 - a thread notes it
             await asyncio.sleep(EVERY)
@@ -518,6 +524,12 @@ class SharedHub(ForwardingHub):
         return [self.redaction.event(event) for event in events]
 
     async def positions(self) -> Positions:
+        """Return the position of the latest recorded event.
+
+        During an outage it is the one up to which this server last read, so that consoles can connect.
+        """
+        if self.current_outage() is not None and (seen := self._peers.positions) is not None:
+            return Positions(seen.values())
         return Positions((await asyncio.to_thread(self._journal.reader().positions)).values())
 
     async def sessions(self) -> list[SessionState]:

@@ -101,7 +101,14 @@ def _checked(url: str) -> str:
     else:
         fits = fits and not (parts.username or parts.query or parts.fragment) and parts.path in ("", "/")
     if not fits:
-        raise ValueError(f"expected ws://HOST:PORT, wss://HOST:PORT or unix:PATH, found '{url}'")
+        # Of several addresses one may lack its scheme.
+        wrong = next(
+            (each for each in url.split(",") if not each.strip().startswith(("ws://", "wss://"))), url
+        )
+        raise ValueError(
+            f"expected ws://HOST:PORT, wss://HOST:PORT or unix:PATH, found '{wrong}'"
+            + (f" in '{url}'" if wrong != url else "")
+        )
     return addressed(url.rstrip("/"))
 
 

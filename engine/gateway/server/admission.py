@@ -28,6 +28,7 @@ PATHS: dict[str, Kind] = {"/agent": "agent", "/console": "operator"}
 
 
 NEEDED = "A token is needed: Authorization: Bearer TOKEN"
+NOT_ITS_NAME = "This server is not known by that name; [gateway] hosts in its interlock.toml adds names"
 NOT_THEIRS = (
     "This login does not count here: it is of another provider than [oidc] has, or [operators] lists "
     "its name "
@@ -85,7 +86,7 @@ class Guard:
         `address` is the client's; `host` and `origin` are the headers of these names.
         """
         if not self._is_ours(host):
-            return Refused(HTTPStatus.MISDIRECTED_REQUEST, "This server is not known by that name")
+            return Refused(HTTPStatus.MISDIRECTED_REQUEST, NOT_ITS_NAME)
         if origin is not None and origin not in self.origins:
             return Refused(HTTPStatus.FORBIDDEN, "This origin may not connect")
         try:
@@ -95,7 +96,8 @@ class Guard:
         if identity is None:
             return self.refuse(address, HTTPStatus.UNAUTHORIZED, NEEDED)
         if identity.kind != kind:
-            return self.refuse(address, HTTPStatus.FORBIDDEN, f"This token is not for {path}")
+            wrong = f"This token is an {identity.kind}'s; {path} needs an {kind}'s"
+            return self.refuse(address, HTTPStatus.FORBIDDEN, wrong)
         current = identity.with_role(self.operators())
         return current or self.refuse(address, HTTPStatus.FORBIDDEN, NOT_THEIRS)
 
@@ -107,7 +109,7 @@ class Guard:
         except MultipleValuesError:
             return Refused(HTTPStatus.BAD_REQUEST, "A header is repeated")
         if host is None or not self._is_ours(host):
-            return Refused(HTTPStatus.MISDIRECTED_REQUEST, "This server is not known by that name")
+            return Refused(HTTPStatus.MISDIRECTED_REQUEST, NOT_ITS_NAME)
         if headers.get("Origin") is not None or not is_nonce(nonce):
             return Refused(HTTPStatus.BAD_REQUEST, "This is not a valid request for a proof")
         try:
@@ -122,7 +124,7 @@ class Guard:
         Raises `MultipleValuesError` for a repeated header.
         """
         if not self._is_ours(headers.get("Host")):
-            return Refused(HTTPStatus.MISDIRECTED_REQUEST, "This server is not known by that name")
+            return Refused(HTTPStatus.MISDIRECTED_REQUEST, NOT_ITS_NAME)
         if headers.get("Origin") is not None or headers.get("Sec-Fetch-Site") is not None:
             return Refused(HTTPStatus.FORBIDDEN, "This is for programs, not for web pages")
         return None

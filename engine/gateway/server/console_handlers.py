@@ -144,7 +144,7 @@ class ConsoleHandlers:
             steered=tuple(s.id for s in live if self._hub.steers(s.id)),
             unedited=tuple(s.id for s in live if not self._hub.takes_edits(s.id)),
             frozen=self._hub.current_freeze(),
-            outage=self._hub.current_outage(),
+            outage=self._hub.list_outage(),
             elsewhere=tuple((s.id, where) for s in live if (where := self._hub.server_of(s.id))),
         )
 

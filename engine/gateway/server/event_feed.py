@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 
 from pydantic_core import PydanticSerializationError
 
+from ...history.errors import JournalError
 from ...history.model.events import JournalEvent
 from ...history.model.positions import Positions
 from ...hub.hub import (
@@ -38,6 +39,8 @@ from ..protocol.framing import notice_frame
 
 PAGE = 500
 """Maximum number of events read from the journal at once."""
+AGAIN = 0.5
+"""Time between attempts to read a journal that has an outage, in seconds."""
 FRAMES = 512
 """Maximum number of frames kept for other consoles."""
 FRAMES_BYTES = 1 << 20
@@ -121,8 +124,20 @@ async def feed(hub: Hub, after: Positions, backlog: int) -> AsyncIterator[HubEve
 
 
 async def _recorded(hub: Hub, after: Positions) -> AsyncIterator[JournalEvent]:
-    """Yield the recorded events after a position, and advance it past each page."""
-    while page := await hub.since(after, PAGE):
+    """Yield the recorded events after a position, and advance it past each page.
+
+    Waits while the journal has an outage: nothing is recorded then, and its consoles show the outage.
+    """
+    while True:
+        try:
+            page = await hub.since(after, PAGE)
+        except JournalError:
+            if hub.current_outage() is None:
+                raise
+            await asyncio.sleep(AGAIN)
+            continue
+        if not page:
+            return
         for event in page:
             after.note(event.cursor)
             yield event

@@ -8,7 +8,7 @@ import logging
 import os
 import socket
 import ssl
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
 
 GREETING = 10.0
 """Seconds for a client's first message, and for the handshake before it."""
+HTTPS = 443
+"""Port that clients leave out of the `Host` header."""
 LOOK_AGAIN = 2.0
 """Seconds after which, at the latest, a connection is ended whose token was revoked or changed."""
 ENDS = 1012, "the server shuts down; reconnect"
@@ -143,9 +145,12 @@ class Gateway:
         """Time at which the last connection ended, by the loop's clock; `None` while any exists."""
         return None if self._connections else self._last_end
 
-    async def start(self, address: Address, *, tls: ssl.SSLContext | None = None) -> Address:
+    async def start(
+        self, address: Address, *, tls: ssl.SSLContext | None = None, names: Collection[str] = ()
+    ) -> Address:
         """Start listening. Returns the address, with the chosen port in place of 0.
 
+        `names` are those in the certificate: clients reach the server by them.
         Raises `OSError` if it cannot listen there, and `TokenError` if no token could be accepted.
         """
         if not self.tokens.tokens():
@@ -163,6 +168,9 @@ class Gateway:
         # Determined before anybody can connect: a client refused by mistake may not come again.
         everywhere = address.path is None and address.host in ("0.0.0.0", "::")
         hosts = self._guard.hosts | _names(address, self._server, alone=tls is not None or everywhere)
+        hosts |= _lower(str(Address(each, address.port)) for each in names)
+        if address.port == HTTPS:
+            hosts |= _lower(names)
         self._guard = replace(self._guard, hosts=hosts, any_address=everywhere)
         self.address = address
         for run in (self._follow(), self._look_after(), self.hub.follow_outages()):
@@ -424,5 +432,5 @@ async def _tell(connection: Connection, notice: SessionEnded) -> None:
         await connection.tell(notice_frame(ENDED.name, notice))
 
 
-def _lower(names: Collection[str]) -> frozenset[str]:
+def _lower(names: Iterable[str]) -> frozenset[str]:
     return frozenset(name.lower() for name in names)

@@ -36,6 +36,10 @@ from .schema import inspect, name_of, reading
 from .session_index import DIVERGED, SessionLine
 from .writer import connect_writing
 
+FRESH_DATABASE = (
+    "Name another: --db JOURNAL, or make its tables: start one server as the role that owns them"
+)
+
 
 class Upgrade(NamedTuple):
     """A journal's revision before an upgrade, and its recorded revision afterwards."""
@@ -52,7 +56,8 @@ def upgrade(path: Location) -> Upgrade:
     path = absolute(path)
     age, before = inspect(path)
     if age == "fresh":
-        raise JournalError(f"There is no journal at '{name_of(path)}' yet. Name another: --db JOURNAL")
+        remedy = "Name another: --db JOURNAL" if isinstance(path, Path) else FRESH_DATABASE
+        raise JournalError(f"There is no journal at '{name_of(path)}' yet. {remedy}")
     if age == "older" and isinstance(path, Path):
         with changing(path):
             pass

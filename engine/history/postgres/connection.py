@@ -392,10 +392,12 @@ def unreachable(location: PostgresLocation, error: Exception) -> JournalError:
 
 def remedy(error: Exception) -> str:
     """A sentence on what to do about an error of PostgreSQL."""
-    advice = _REMEDIES.get(getattr(error, "sqlstate", None) or "")
+    text, state = str(error), getattr(error, "sqlstate", None) or ""
+    advice = _NO_TABLES if state == "42501" and "for database" in text else _REMEDIES.get(state)
     if advice is None:  # a refused connection has words only
-        text = str(error)
         advice = next((remedy for words, remedy in _REFUSALS.items() if words in text), None)
+        if advice is None and not state and "does not exist" in text:
+            advice = "Correct its name in the URL, or create it."
     return advice or (
         "Check that the database runs, that it is reached from here, and that the role may use the "
         "schema."
@@ -422,12 +424,25 @@ _REMEDIES = {
     "57014": "Give the role more time: ALTER ROLE … SET statement_timeout = 0.",
 }
 """Remedies by the codes of errors."""
+_NO_TABLES = (
+    "The journal's tables are not there yet, and this role may not create them: start one server as the "
+    "role that is to own them, which needs CREATE on the database (docs/how-to/many-servers.md)."
+)
+_PASSWORD = (
+    "Give this server the role's password, in ~/.pgpass or PGPASSFILE: each connection reads it anew."
+)
+_URL = "Correct the URL of the database."
 _REFUSALS = {
     "too many": _REMEDIES["53300"],
     "remaining connection slots": _REMEDIES["53300"],
-    "password authentication failed": (
-        "Give this server the role's password, in ~/.pgpass or PGPASSFILE: each connection reads it anew."
-    ),
+    "password authentication failed": _PASSWORD,
+    "no password supplied": _PASSWORD,
+    "failed to resolve host": "Correct the host in the URL, or how this machine resolves names.",
+    "URI query parameter": _URL,
+    "invalid connection option": _URL,
+    "invalid sslmode value": _URL,
+    "invalid integer value": _URL,
+    "does not support SSL": "Switch TLS on in the database (ssl = on), or leave sslmode out of the URL.",
     "pg_hba.conf": (
         "The database lets nobody in from here under this role, or only with TLS (sslmode=require)."
     ),

@@ -129,6 +129,15 @@ class TestBadInput:
         assert done.returncode == code, done.stderr
         assert (key in done.stderr) == (code == 2)
 
+    def test_unknown_option(self, tmp_path: Path) -> None:
+        """The error is one line, which names the command whose options are meant."""
+        done = run_command(tmp_path, "approvals", "list", "--reason", "x", env={})
+        assert done.returncode == 2
+        assert done.stderr == (
+            "interlock approvals list: error: unrecognized arguments: --reason x. "
+            "Its options: interlock approvals list --help\n"
+        )
+
     def test_unknown_command(self, tmp_path: Path) -> None:
         """The error for a misspelt command lists the commands."""
         done = interlock("dmeo", cwd=tmp_path, real=True)

@@ -13,7 +13,8 @@ from interlock.app.cli.agent.console import connect
 from interlock.app.cli.main import parser
 from interlock.app.config.loader import SettingsError, apply_settings
 from interlock.app.hosting import host as hosting
-from interlock.engine.gateway.client.connection import UnreachableError
+from interlock.engine.gateway.client.connection import Link, UnreachableError
+from interlock.engine.gateway.protocol.address import server_url
 
 from ...bench.terminal import Terminal
 from .seats import served
@@ -132,6 +133,23 @@ class TestRefused:
         """An unencrypted remote URL is refused, with a remedy."""
         with pytest.raises(ValueError, match=r"unencrypted; connect to wss://|ssh -L"):
             hosting.attach(url, None)
+
+    def test_one_of_several_without_its_scheme(self) -> None:
+        """The error names the faulty address."""
+        with pytest.raises(ValueError, match=r"unix:PATH, found 'b.example:8737' in 'wss://a"):
+            server_url("wss://a.example:8737,b.example:8737")
+
+    async def test_tls_with_a_server_that_has_none(self) -> None:
+        """The error is not empty: it names the scheme for a server without a certificate."""
+
+        async def close(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.read(1 << 16)
+            writer.close()
+
+        async with await asyncio.start_server(close, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            with pytest.raises(UnreachableError, match="closed the connection; wss:// needs"):
+                await Link(f"wss://127.0.0.1:{port}", "ilk_operator_x", "/console").open()
 
     def test_no_server(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """If no server answers, the error says so and no console opens."""

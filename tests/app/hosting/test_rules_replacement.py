@@ -11,11 +11,15 @@ import pytest
 
 from interlock.app.hosting.live_rules import LiveRules
 from interlock.app.hosting.rules_replacement import OperatorTerms, ReplaceableRules
+from interlock.app.hosting.server import HubStarter
 from interlock.app.sessions.server_rules import ServerRules
 from interlock.engine.approvals.policy import Credential
 from interlock.engine.core.approvers import Operator
 from interlock.engine.gateway.server.rule_sets import RuleSets
+from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.hub.api import Outcome, RunningRules
+
+from ...engine.gateway.cluster.support.hubs import hub_on
 
 PLAIN = "block rm\nlimit push to 3 per session\n"
 GUARDED = "require human-approval before deploy risk high\nblock rm\n"
@@ -218,3 +222,36 @@ class TestRefused:
         desk = Desk(tmp_path, PLAIN)
         reply = await desk.rules.apply({"server.rules": LAX}, desk.running.digest, OperatorTerms("", "x"))
         assert not reply.ok
+
+
+class TestOneOfSeveralServers:
+    @pytest.mark.slow
+    async def test_names_the_others(self, tmp_path: Path, postgresql: PostgresLocation) -> None:
+        """Each server has rules of its own: the answer says where else they have to be applied."""
+        file = tmp_path / "server.rules"
+        file.write_text(PLAIN)
+        hubs = [await hub_on(postgresql) for _ in range(2)]
+        try:
+            hubs[1].name_server("ws://10.0.0.2:8737")
+            starter = HubStarter(hubs[0], [str(file)])
+            against = (await starter.running_rules()).digest
+            credential = Credential("token", lambda *_: True, Operator("ada"))
+            applied = await starter.apply_rules(
+                {file.name: PLAIN + "block mkfs\n"}, by="ada", against=against, credential=credential
+            )
+            assert applied.ok, applied.message
+            assert "Apply them at ws://10.0.0.2:8737 as well" in applied.message
+        finally:
+            for each in reversed(hubs):
+                await each.close()
+        alone = await hub_on(postgresql)
+        try:
+            starter = HubStarter(alone, [str(file)])
+            against = (await starter.running_rules()).digest
+            applied = await starter.apply_rules(
+                {file.name: PLAIN + "block mkfs\n"}, by="ada", against=against, credential=credential
+            )
+            assert applied.ok, applied.message
+            assert "Apply them at" not in applied.message
+        finally:
+            await alone.close()

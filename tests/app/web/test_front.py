@@ -82,7 +82,7 @@ class TestWithoutLogin:
             async with client(front, logged_in=False) as thief:
                 answer = await offer(thief, front, secret)
                 assert answer.status == 403
-                assert "used before, or is too old" in await answer.text()
+                assert "or was replaced by a newer one" in await answer.text()
                 assert "Set-Cookie" not in answer.headers
                 async with thief.get(front.url) as page:
                     assert page.status == 401

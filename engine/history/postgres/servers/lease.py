@@ -19,6 +19,7 @@ from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple, cast
 
+from ....core.sanitize import visible
 from ...batches.writer import SessionOwner, Silence
 from ...database import compiled as sql
 from ...database.location import PostgresLocation
@@ -33,6 +34,10 @@ from .outage import Outage
 from .silence import NO_ANSWER, forget_silence, watch_silence
 
 log = logging.getLogger(__name__)
+
+SILENT = (
+    "server '%s'%s did not renew its lease: it counts as ended, and the others take over its sessions"
+)
 
 LEASE_SECONDS = 8.0
 """Time that a server may be silent before another one takes its sessions."""
@@ -74,7 +79,7 @@ _LEASES = f"SELECT id, lease, lease < {NOW} FROM server WHERE ended IS NULL AND 
 _END_EXPIRED = f"""
 UPDATE server SET ended = {NOW} FROM unnest(CAST(? AS text[]), CAST(? AS bigint[])) AS silent(id, lease)
 WHERE server.id = silent.id AND server.lease = silent.lease AND ended IS NULL
-RETURNING server.id, {DURABLE}
+RETURNING server.name, server.url, {DURABLE}
 """
 # What an ended server sent before and arrives late finds no lane. One that is written now is skipped.
 _FREE_LANES = """
@@ -416,8 +421,10 @@ class ServerLease:
         self._seen = counts
         if silent:
             ids, leases = [each[0] for each in silent], [each[1] for each in silent]
-            connection.execute(_END_EXPIRED, (ids, leases))
+            ended = connection.execute(_END_EXPIRED, (ids, leases)).fetchall()
             connection.execute(_FREE_LANES)
+            for name, url, _ in ended:
+                log.warning(SILENT, visible(name), "" if url is None else f" at {visible(url)}")
 
     # As a lock of the journal
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from interlock.app.cli.main import main
 from interlock.engine.history.database.location import PostgresLocation
 from tests.support.decisions import usual
+from tests.support.postgres import named
 
 RULES = "require test before deploy\n"
 
@@ -61,6 +63,42 @@ class TestDatabase:
         assert "PostgreSQL says" in said
         assert "Check that the database runs" in said
         assert "hunter2" not in said
+
+    @pytest.mark.parametrize(
+        ("change", "remedy"),
+        [
+            ("/nobodys", "Correct its name in the URL"),
+            ("/postgres?sslmod=require", "Correct the URL"),
+            ("/postgres?sslmode=requir", "Correct the URL"),
+        ],
+    )
+    def test_with_a_typing_error(
+        self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str], change: str, remedy: str
+    ) -> None:
+        """The advice is about the URL, since the database runs and is reached."""
+        parts = "&" if "?" in change else "?"
+        url = postgresql.url.replace("/postgres", change).replace("?host", f"{parts}host")
+        assert main(["history", "--db", url]) == 2
+        said = capsys.readouterr().err
+        assert remedy in said
+        assert "Check that the database runs" not in said
+
+    def test_whose_role_may_not_make_its_tables(
+        self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """The first server has to be one of the role that is to own the tables."""
+        role = f"{postgresql.schema}_server"
+        with psycopg.connect(postgresql.url, autocommit=True) as connection:
+            connection.execute(f"CREATE ROLE {role} LOGIN".encode())
+            try:
+                url = named(postgresql).replace("//interlock@", f"//{role}@")
+                assert main(["serve", "--listen", "127.0.0.1:0", "--db", url]) == 2
+                said = capsys.readouterr().err
+                assert "start one server as the role that is to own them" in said
+                assert main(["journal", "upgrade", "--db", url]) == 2
+                assert "make its tables" in capsys.readouterr().err
+            finally:
+                connection.execute(f"DROP ROLE {role}".encode())
 
 
 class TestOtherUrl:

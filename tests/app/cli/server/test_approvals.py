@@ -83,6 +83,7 @@ class TestDecide:
             assert "robin  deploy" in listed.stdout
             shown = (await operator.run("show", request[:6])).stdout
             assert "prod" in shown
+            assert f"\nagent   robin ({operator.session.id})\n" in shown
             assert shown.count("x") >= 300
             digest = await operator.digest(request)
             done = await operator.run("approve", request, "--digest", digest, "--reason", "tested")

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
@@ -155,6 +156,30 @@ class TestServe:
             assert "every call is allowed" in err
 
     @pytest.mark.slow
+    async def test_by_the_names_of_its_certificate(self, tmp_path: Path) -> None:
+        """A server of all addresses is reached by a name in its certificate, and by no other."""
+        certificate, key = certified(tmp_path, "hub.example")
+        line = ("--listen", "0.0.0.0:0", "--certificate", str(certificate), "--key", str(key))
+        async with serving(tmp_path, *line) as server:
+            token = read_secret(server.config / "agent.token")
+            port = int(server.where.rpartition(":")[2])
+            trusting = ssl.create_default_context(cafile=certificate)
+
+            async def answer(host: str) -> int:
+                headers = f"Host: {host}:{port}\r\nAuthorization: Bearer {token}"
+                request = f"GET /agent HTTP/1.1\r\n{headers}\r\n\r\n"
+                reader, writer = await asyncio.open_connection(
+                    "127.0.0.1", port, ssl=trusting, server_hostname="hub.example"
+                )
+                writer.write(request.encode())
+                status = (await reader.readline()).split()[1]
+                writer.close()
+                return int(status)
+
+            assert await answer("hub.example") != 421
+            assert await answer("evil.example") == 421
+
+    @pytest.mark.slow
     async def test_commands_on_open_journal_name_alternatives(self, tmp_path: Path) -> None:
         """Opening a server's journal fails with an error that names the commands for that server."""
         async with serving(tmp_path, "--listen", "127.0.0.1:0") as server:
@@ -192,7 +217,7 @@ class TestServeRefuses:
             (("--listen", "unix:"), "path"),
             (("--listen", "unix:/nowhere/at/all/gate.sock"), "cannot listen on unix:/nowhere"),
             (("--listen", "unix:" + "x" * 200), "cannot listen"),
-            (("--listen", "192.0.2.1:8737"), "cannot listen on 192.0.2.1:8737"),
+            (("--listen", "192.0.2.1:8737"), "choose another address with --listen"),
             (("--key", "key.pem"), "--certificate"),
             (("--certificate", "none.pem"), "none.pem"),
             (("--certificate", "a.pem", "--listen", "unix:gate.sock"), "unix:"),

@@ -9,6 +9,7 @@ import psycopg
 import pytest
 
 from interlock.app.cli.main import main
+from interlock.app.cli.server import servers as listing
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import SessionOpened
@@ -32,6 +33,25 @@ class TestList:
         assert "ws://10.0.0.2:8737" in alive
         assert " 1 " in alive
         assert sum("ended" in each for each in lines) == 1
+
+    def test_has_the_living_first(
+        self,
+        postgresql: PostgresLocation,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """A server that was started again and again does not push those that run off the screen."""
+        monkeypatch.setattr(listing, "MOST_ENDED", 1)
+        for port in (1, 2):
+            with Journal.open(postgresql) as journal:
+                journal.name_server(f"ws://10.0.0.2:{port}")
+        with Journal.open(postgresql):
+            assert main(["servers", "--db", named(postgresql)]) == 0
+        _, first, second, rest = capsys.readouterr().out.splitlines()
+        assert "alive" in first
+        assert "ended" in second
+        assert second.endswith("ws://10.0.0.2:2")
+        assert rest == "1 more ended within a day: --json lists them"
 
     def test_json_has_ended_field(
         self, postgresql: PostgresLocation, capsys: pytest.CaptureFixture[str]

@@ -6,6 +6,7 @@ import asyncio
 import signal
 import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import psycopg
@@ -17,6 +18,7 @@ from interlock.engine.flows import Flow, FlowBuilder
 from interlock.engine.gateway.aap.provider import ApprovalProvider
 from interlock.engine.gateway.aap.wire import CreateRequest
 from interlock.engine.gateway.client.agent import AgentClient
+from interlock.engine.gateway.client.console import ConsoleClient
 from interlock.engine.gateway.cluster.shared_hub import SharedHub
 from interlock.engine.gateway.protocol.address import Address
 from interlock.engine.gateway.protocol.tokens import TokenFile
@@ -26,7 +28,7 @@ from interlock.engine.history.batches.rows import Written
 from interlock.engine.history.batches.writer import Refusal
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.fold.fold import fold
-from interlock.engine.history.model.events import ApprovalDecided, CallDecided
+from interlock.engine.history.model.events import ApprovalDecided, CallDecided, JournalEvent
 from interlock.engine.history.model.records import FlowStepped
 from interlock.engine.history.postgres import writer as writing
 from interlock.engine.history.postgres.servers import lease as leasing
@@ -406,6 +408,60 @@ class TestFlow:
             assert hub.current_outage() is None
             assert (taken, resumed.empty()) == (["build", "build"], True)
         finally:
+            await hub.close()
+
+
+class TestConsole:
+    @pytest.mark.parametrize("paused", [False, pytest.param(True, marks=pytest.mark.variants)])
+    async def test_connects_during_an_outage(
+        self,
+        database: PostgresServer,
+        location: PostgresLocation,
+        hasty: None,
+        tmp_path: Path,
+        paused: bool,
+    ) -> None:
+        """It shows the outage and what waits, and once the database answers it decides as any other."""
+        hub = await hub_on(location)
+        other = await hub_on(location)
+        tokens = TokenFile(tmp_path / "tokens.json")
+        secret = tokens.issue("operator", "ada")
+        gateway = Gateway(hub, tokens, rules=RuleSets.of(compile_rules(RULES).registry))
+        try:
+            address = await gateway.start(Address(port=0))
+            waiting = await asked(other, hub)
+
+            async def has_outage() -> bool:
+                return hub.current_outage() is not None
+
+            async with AsyncExitStack() as stack:
+                with database.paused() if paused else database.away():
+                    await wait_until(has_outage)
+                    async with asyncio.timeout(10):
+                        console = await stack.enter_async_context(ConsoleClient(address.url, secret))
+                    assert console.current_outage() is not None
+                    [request] = await console.approvals()
+                    events = console.subscribe()
+
+                async def is_over() -> bool:
+                    return console.current_outage() is None
+
+                await wait_until(is_over)
+
+                async def approved() -> bool:
+                    return (
+                        await console.decide(request.id, approved=True, by="", digest=request.digest)
+                    ).ok
+
+                await wait_until(approved)
+                async with asyncio.timeout(10):
+                    async for event in events:
+                        if isinstance(event, JournalEvent) and isinstance(event.body, ApprovalDecided):
+                            break
+                await waiting
+        finally:
+            await gateway.close()
+            await other.close()
             await hub.close()
 
 

@@ -83,6 +83,9 @@ class TestTokens:
         assert door.ask(bearer(door.agent), path="/console") == 403
         assert door.ask(bearer(door.operator), path="/agent") == 403
         assert isinstance(door.ask(bearer(door.operator), path="/console"), Identity)
+        refused = door.guard.check("/console", Headers([("Host", HOST), bearer(door.agent)]), "10.0.0.1")
+        assert isinstance(refused, Refused)
+        assert refused.why == "This token is an agent's; /console needs an operator's"
 
     def test_untrusted_token_file_refuses_valid_token(self, door: Door) -> None:
         """A valid token is refused while others can read the file of tokens."""

@@ -83,15 +83,17 @@ class TestReleased:
 @pytest.mark.slow
 class TestSilence:
     def test_a_silent_server_is_ended_by_another(
-        self, postgresql: PostgresLocation, journal: Journal
+        self, postgresql: PostgresLocation, journal: Journal, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """A server ends another whose expired lease is not renewed for a while, and is notified."""
+        """A server ends another whose expired lease is not renewed for a while, and logs its name."""
         told = threading.Event()
         journal.on_servers_ended = told.set
         with Journal.open(postgresql) as other:
+            other.name_server("ws://10.0.0.2:8737")
             other.write("s", opening())
             silence(other)
             assert told.wait(20)
+            assert "at ws://10.0.0.2:8737 did not renew its lease" in caplog.text
             wait_for(lambda: journal.orphans(9) == ["s"])
             with pytest.raises(JournalDisturbed, match="start it again"):
                 other.write("s", HELLO)
