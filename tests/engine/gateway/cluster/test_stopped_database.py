@@ -417,7 +417,7 @@ class TestConsole:
         self,
         database: PostgresServer,
         location: PostgresLocation,
-        hasty: None,
+        short_limits: None,
         tmp_path: Path,
         paused: bool,
     ) -> None:
