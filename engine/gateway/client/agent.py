@@ -227,8 +227,15 @@ class AgentClient:
                 if error.code == Code.METHOD:  # an older server, which has no rules about hints
                     session.claims.clear()
                     continue
+                url = self.link.url
+                if self.link.has_others and url not in session.refused_by:
+                    # Another server may have the rules that the session was recorded under.
+                    session.refused_by.add(url)
+                    raise UnreachableError(f"{url} cannot continue a session: {error}") from error
                 session.ended = str(error)
                 self.forget(session.id)
+            else:
+                session.refused_by.clear()
 
     def _receive(self, notice: Notice) -> None:
         if notice.method == ENDED.name:
@@ -254,6 +261,8 @@ class AgentSession:
         self.ended: str | None = None
         self.is_error: ResultClassifier = is_error or returned_failure
         self.claims: dict[str, Hints] = {}
+        self.refused_by: set[str] = set()
+        """URLs of servers that refused to resume it since the connection was lost."""
         self._client = client
         self._ran: set[str] = set()
 

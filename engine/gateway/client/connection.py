@@ -196,6 +196,11 @@ class Link:
         """The URL that is connected to, or is tried next."""
         return self._urls[0]
 
+    @property
+    def has_others(self) -> bool:
+        """True if there are several URLs."""
+        return len(self._urls) > 1
+
     async def open(self, patience: float = 0.0) -> Welcome:
         """Connect, retrying for `patience` seconds. Raises the errors of `request`."""
         async with self._connecting:

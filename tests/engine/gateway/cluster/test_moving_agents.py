@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from interlock.engine.gateway.client.agent import AgentClient
+from interlock.engine.gateway.client.connection import RequestFailedError
 from interlock.engine.gateway.cluster.shared_hub import SharedHub
 from interlock.engine.gateway.protocol.address import Address
 from interlock.engine.gateway.protocol.tokens import TokenFile
@@ -64,7 +65,7 @@ class TestAgentThatMoves:
                 assert (await session.call("read", {}, call_id=f"r{number}")).outcome == "allow"
             assert session.ended is None
 
-    async def test_and_comes_back_during_the_hand_over_keeps_its_session(
+    async def test_keeps_its_session_when_it_comes_back_during_the_hand_over(
         self, two: tuple[SharedHub, SharedHub], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The session is ended for the other server, and resumed for the agent that is here again."""
@@ -91,3 +92,34 @@ class TestAgentThatMoves:
             for number in range(3):
                 assert (await session.call("read", {}, call_id=f"r{number}")).outcome == "allow"
             assert session.ended is None
+
+    @pytest.mark.parametrize("last_rules", [RULES, ""], ids=["same-rules", "fewer-rules"])
+    async def test_tries_further_servers_after_a_refusal(
+        self, two: tuple[SharedHub, SharedHub], tmp_path: Path, last_rules: str
+    ) -> None:
+        """A session ends only after each server has refused to continue it under its own rules."""
+        here, there = two
+        tokens = TokenFile(tmp_path / "tokens.json")
+        secret = tokens.issue("agent", "bot")
+        gateways = [
+            Gateway(hub, tokens, rules=RuleSets.of(compile_rules(rules).registry))
+            for hub, rules in ((here, RULES), (there, ""), (there, last_rules))
+        ]
+        addresses = [await gateway.start(Address(port=0)) for gateway in gateways]
+        try:
+            url = ",".join(address.url for address in addresses)
+            async with AgentClient(url, secret, patience=5.0) as client:
+                session = await client.open("bot")
+                assert client.link.url == addresses[0].url
+                await gateways[0].close()
+                if last_rules:
+                    assert (await session.call("read", {})).outcome == "allow"
+                    assert client.link.url == addresses[2].url
+                else:
+                    with pytest.raises(
+                        RequestFailedError, match=r"has ended: .*approve-before-deploy.* is missing"
+                    ):
+                        await session.call("read", {})
+        finally:
+            for gateway in gateways:
+                await gateway.close()
