@@ -196,6 +196,7 @@ class SharedHub(ForwardingHub):
         while self._live.at_work() and time.monotonic() < until and not self._leaves.is_set():
             with suppress(TimeoutError):  # the sessions say nothing of it
                 await asyncio.wait_for(self._leaves.wait(), EVERY / 10)
+        await self._live.begin_no_more()
         return True
 
     def leave_now(self) -> None:
