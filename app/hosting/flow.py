@@ -208,7 +208,7 @@ async def follow_flow(
     """Start a run with `start`; print its events until it ends, or waits for an answer not in `fills`.
 
     `journal` is the option with which a command finds the run again. Returns 0 if the flow reached its
-    end, else 1; the run can then be resumed.
+    end, else 1; the run can then be resumed, or goes on at another server of the database.
     """
     answers = _Answers(hub, answer, fills, out)
     subscription = hub.subscribe()
@@ -225,7 +225,14 @@ async def follow_flow(
             end.cancel()
         await close_aloud(hub)
         await printing
-    if answers.stuck.done():
+    if answers.stuck.done() and hub.lease.is_handed_over:
+        key = visible(answers.stuck.result().tool)
+        print(
+            f"interlock flow: {key} waits for an answer that a person fills in. {visible(session)} goes "
+            "on at another server of the database: answer there, in a console",
+            file=err or sys.stderr,
+        )
+    elif answers.stuck.done():
         key = visible(answers.stuck.result().tool)
         print(
             f"interlock flow: {key} waits for an answer that a person fills in. Go on without a screen "
