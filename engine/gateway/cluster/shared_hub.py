@@ -63,8 +63,8 @@ HEARS = "the database passes notifications on again"
 DRAIN_SECONDS = 30.0
 """Time that tools get to come to their end before a server that ends hands its sessions over."""
 UNWRITTEN = (
-    "the database did not answer (%s): the ends of %d sessions may not be recorded. Everything that was "
-    "acknowledged is recorded; another server, or this one when it starts again, ends these sessions: %s"
+    "the ends of %d sessions may not be recorded (%s). Everything that was acknowledged is recorded; "
+    "another server, or this one when it starts again, ends these sessions: %s"
 )
 MOST_NAMED = 20
 """Number of these sessions that the message names at most."""
@@ -163,7 +163,7 @@ class SharedHub(ForwardingHub):
                 self._bell.ring()
                 await asyncio.to_thread(self._bell.close, silent=self._lease.silence is not None)
             if outage is not None and live:
-                log.warning(UNWRITTEN, outage.reason, len(live), ", ".join(live[:MOST_NAMED]))
+                log.warning(UNWRITTEN, len(live), outage.reason, ", ".join(live[:MOST_NAMED]))
 
     async def _drain(self) -> bool:
         """Bring what runs here to where another server can go on; false where there is surely none.
