@@ -33,7 +33,7 @@ from ..flows.spec import FlowLimits, FlowSpec, FlowSpecError, recorded_flow
 from ..sessions.flow_start import resume_flow, start_flow
 from ..sessions.imported_session import refusal
 from .farewell import close_aloud
-from .headless import Answer, answer_request, machine_answer, print_events
+from .headless import Answer, answer_request, machine_answer, own_events, print_events
 from .host import Start, host
 
 Fills: TypeAlias = Mapping[str, dict[str, JsonValue]]
@@ -212,7 +212,7 @@ async def follow_flow(
     """
     answers = _Answers(hub, answer, fills, out)
     subscription = hub.subscribe()
-    printing = asyncio.create_task(print_events(subscription.__aiter__(), answers.give, out))
+    printing = asyncio.create_task(print_events(own_events(hub, subscription), answers.give, out))
     end: asyncio.Task[None] | None = None
     session, done = "", False
     try:
