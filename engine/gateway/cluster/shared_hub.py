@@ -386,6 +386,9 @@ class SharedHub(ForwardingHub):
             if line.kind in HOSTED:
                 await asyncio.to_thread(self._acts.leave, session, here=self._resumes_hosted)
             events = await asyncio.to_thread(end_session_left_open, self._journal, line)
+            if line.kind in HOSTED and not self._resumes_hosted:
+                # A server that resumes it would be refused while this process owns it.
+                await asyncio.to_thread(self._journal.release, session)
         except SessionNotFound:
             return
         except JournalError:
