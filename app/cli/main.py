@@ -147,9 +147,9 @@ def _settle_appearance(args: argparse.Namespace) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Returns the exit code.
 
-    It is 0 if the work succeeded, 1 if it failed, 2 for invalid input; for a console also 129 if its
-    terminal closed (SIGHUP), 143 if it was told to end (SIGTERM). `args.typed` has the names of the
-    options that were on the command line.
+    It is 0 if the work succeeded, 1 if it failed, 2 for invalid input; for a host of sessions also 129 if
+    its terminal closed (SIGHUP), 143 if it was told to end (SIGTERM), 130 for a headless one on Ctrl+C.
+    `args.typed` has the names of the options that were on the command line.
     """
     if arguments is None:
         _own_process()

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from textual.drivers.linux_driver import LinuxDriver
 
+from ..terminal.signals import on_signals
+
 if TYPE_CHECKING:
     from .base import TerminalApp
 
@@ -25,24 +27,6 @@ HUNG_UP = 128 + signal.SIGHUP
 """Exit code of a console that has lost its terminal, with or without a signal."""
 CHECK_INTERVAL = 0.25
 """Seconds between checks whether the terminal is still open."""
-
-
-@contextmanager
-def on_signals(end: Callable[[int], None]) -> Generator[None]:
-    """Make SIGHUP and SIGTERM call `end` with the shell's exit code for the signal, each time one
-    arrives.
-
-    A signal that is ignored, as under `nohup`, stays ignored. Needs a running event loop.
-    """
-    loop = asyncio.get_running_loop()
-    signals = [s for s in (signal.SIGHUP, signal.SIGTERM) if signal.getsignal(s) is not signal.SIG_IGN]
-    for each in signals:
-        loop.add_signal_handler(each, end, 128 + each)
-    try:
-        yield
-    finally:
-        for each in signals:
-            loop.remove_signal_handler(each)
 
 
 async def run_until_ended(app: TerminalApp) -> int:

@@ -33,7 +33,7 @@ from ..flows.spec import FlowLimits, FlowSpec, FlowSpecError, recorded_flow
 from ..sessions.flow_start import resume_flow, start_flow
 from ..sessions.imported_session import refusal
 from .farewell import close_aloud
-from .headless import Answer, answer_request, machine_answer, print_events
+from .headless import Answer, answer_request, machine_answer, own_events, print_events
 from .host import Start, host
 
 Fills: TypeAlias = Mapping[str, dict[str, JsonValue]]
@@ -208,11 +208,11 @@ async def follow_flow(
     """Start a run with `start`; print its events until it ends, or waits for an answer not in `fills`.
 
     `journal` is the option with which a command finds the run again. Returns 0 if the flow reached its
-    end, else 1; the run can then be resumed.
+    end, else 1; the run can then be resumed, or goes on at another server of the database.
     """
     answers = _Answers(hub, answer, fills, out)
     subscription = hub.subscribe()
-    printing = asyncio.create_task(print_events(subscription.__aiter__(), answers.give, out))
+    printing = asyncio.create_task(print_events(own_events(hub, subscription), answers.give, out))
     end: asyncio.Task[None] | None = None
     session, done = "", False
     try:
@@ -225,7 +225,14 @@ async def follow_flow(
             end.cancel()
         await close_aloud(hub)
         await printing
-    if answers.stuck.done():
+    if answers.stuck.done() and hub.lease.is_handed_over:
+        key = visible(answers.stuck.result().tool)
+        print(
+            f"interlock flow: {key} waits for an answer that a person fills in. {visible(session)} goes "
+            "on at another server of the database: answer there, in a console",
+            file=err or sys.stderr,
+        )
+    elif answers.stuck.done():
         key = visible(answers.stuck.result().tool)
         print(
             f"interlock flow: {key} waits for an answer that a person fills in. Go on without a screen "

@@ -51,7 +51,7 @@ async def follow(
         return None if outcome.ok else outcome.message
 
     subscription = hub.subscribe()
-    printing = asyncio.create_task(print_events(subscription.__aiter__(), decide, out))
+    printing = asyncio.create_task(print_events(own_events(hub, subscription), decide, out))
     try:
         session = await start(hub)
         try:
@@ -137,6 +137,13 @@ def request_lines(request: ApprovalState, session: SessionState) -> list[str]:
 
     text = request_text(request, session, request.since, WIDTH, 0, expanded=True, bounded=False)
     return [line.plain for line in text.lines[: text.decisive]]
+
+
+async def own_events(hub: Hub, events: AsyncIterable[HubEvent]) -> AsyncGenerator[HubEvent]:
+    """Yield the events without those of other servers of the database, whose requests wait for people."""
+    async for event in events:
+        if not isinstance(event, JournalEvent) or hub.is_own(event):
+            yield event
 
 
 async def print_events(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -23,6 +24,7 @@ from ..config.operators import operators
 from ..config.rules_compiler import LANGUAGE
 from ..sources.deep_link import DeepLink
 from ..terminal.appearance import Appearance
+from ..terminal.signals import on_signals, until_signal
 from .audit.settings import audit_settings
 from .audit.streams import AuditStreams
 from .farewell import close_aloud, farewell, farewell_to_server
@@ -31,6 +33,8 @@ from .notifications.notifier import notifications_of
 Start: TypeAlias = Callable[[Hub], Awaitable[str]]
 Follow: TypeAlias = Callable[[Hub, Start], Awaitable[int]]
 """Starts a session, and returns the exit code when the session has ended."""
+INTERRUPTED = 128 + signal.SIGINT
+"""Exit code of a headless run that Ctrl+C ended."""
 
 
 def host(args: argparse.Namespace, start: Start, *, follow: Follow | None = None) -> int:
@@ -65,7 +69,7 @@ def host(args: argparse.Namespace, start: Start, *, follow: Follow | None = None
 
     try:
         if args.headless:
-            return asyncio.run(without_screen())
+            return asyncio.run(until_signal(without_screen()))
         return show(
             path,
             args.operator,
@@ -75,6 +79,8 @@ def host(args: argparse.Namespace, start: Start, *, follow: Follow | None = None
             named=journal_options(args),
             notice=getattr(args, "journal_notice", ""),
         )
+    except KeyboardInterrupt:
+        return INTERRUPTED
     except (JournalError, SettingsError) as error:
         return refuse("", error)
 
@@ -108,7 +114,6 @@ def show(
     console is shown, and `JournalError` before or after.
     """
     from ..console.app import InterlockConsole
-    from ..console.driver import on_signals
     from ..sources.messages import ActionDone
 
     attention, hook, approvals = attention_settings(), notify_settings(), approval_settings()

@@ -13,6 +13,7 @@ from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequenc
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +40,7 @@ from ...engine.gateway.server.rule_sets import RuleSets
 from ...engine.gateway.server.server import Gateway
 from ...engine.history.database.location import Location
 from ...engine.history.errors import JournalDisturbed, JournalError
-from ...engine.history.model.state import SessionSummary
+from ...engine.history.model.state import SessionState, SessionSummary
 from ...engine.history.redaction.redaction import Redaction
 from ...engine.hub.api import MOST_RULES, AgentStarter, Outcome, ReplacedIn, RunningRules
 from ...engine.hub.hub import Hub, Nets
@@ -624,17 +625,25 @@ class _Successor:
     async def _resume(self, session: str) -> None:
         try:
             await self._starter.resume(session, by=SUCCESSOR)
-            rests = (await self._hub.session(session)).status == "idle"
+            state = await self._hub.session(session)
         except JournalDisturbed:
             return  # another server goes on with it
         except Exception as error:
             _complain(f"session '{session}' of a server that ended does not continue here: {error}")
         else:
-            goes_on = (
-                "is here now, and waits for a message: nothing was open" if rests else "continues here"
-            )
-            _complain(f"session '{session}' of a server that ended {goes_on}")
+            _complain(f"session '{session}' of a server that ended {_goes_on(state)}")
         await self._hub.continued(session)
+
+
+def _goes_on(state: SessionState) -> str:
+    """Return how a resumed session goes on; the outcome of the last calls may be unknown."""
+    if state.status != "idle":
+        return "continues here"
+    latest = takewhile(lambda each: each.kind in ("call", "note"), reversed(state.transcript))
+    calls = [each.call for each in latest if each.call is not None]
+    unknown = [visible(call.tool) for call in reversed(calls) if call.status == "unknown"]
+    open_calls = f"the outcome of {', '.join(unknown)} is unknown" if unknown else "nothing was open"
+    return f"is here now, and waits for a message: {open_calls}"
 
 
 class _GatewayRules:

@@ -146,7 +146,7 @@ class RecordingGate(Protocol):
 class HoldingGate(Protocol):
     """A gate whose permission may have to wait, or end, before its call begins; others need not."""
 
-    async def until_held(self) -> None:
+    async def until_may_begin(self, call_id: str) -> None:
         """Wait until a call that was allowed may begin. Raises an error if it may not any more."""
         ...
 
@@ -197,10 +197,10 @@ class Decider:
                 await self.not_run(approval, REPLACED)
                 return await self._ask_gate(event, tool, args)
 
-    async def before_start(self) -> None:
+    async def before_start(self, call: ApprovedCall) -> None:
         """Wait until a call that was allowed may begin; see `HoldingGate`."""
         if isinstance(self._gate, HoldingGate):
-            await self._gate.until_held()
+            await self._gate.until_may_begin(call.call_id)
 
     async def settle(self, call: ApprovedCall, output: ToolOutput, seconds: float) -> str | None:
         """Report a call's result to the gate. If its tool never started, its moves are undone.

@@ -34,6 +34,7 @@ class CallFreeze:
         """The freeze in force, if it could not be written to the log yet."""
         self._held = False
         self._lifted = asyncio.Event()
+        self._thawed = asyncio.Event()
         self.turn = asyncio.Lock()
         """Held while freezing or lifting, so that only one operation runs at a time."""
         self._work: set[asyncio.Task[object]] = set()
@@ -57,6 +58,7 @@ class CallFreeze:
         """Make every call wait from this moment on."""
         self._current = freeze
         self._lifted.clear()
+        self._thawed.clear()
         self.on_change(freeze)
 
     def end(self) -> None:
@@ -64,13 +66,17 @@ class CallFreeze:
         # Clear all of them: this end must not apply to a later freeze.
         self._current = self.followed = self.unkept = None
         self.in_log = False
+        self._thawed.set()
         if not self._held:
             self._lifted.set()
         self.on_change(None)
 
-    async def wait_for_end(self) -> None:
-        """Return when nothing is frozen."""
-        while self.holds:
+    async def wait_for_end(self, *, although_ending: bool = False) -> None:
+        """Return when nothing is frozen, and the hub does not end unless `although_ending`."""
+        if although_ending:
+            while self._current is not None:
+                await self._thawed.wait()
+        while self.holds and not although_ending:
             await self._lifted.wait()
 
     async def finish(self, work: Coroutine[None, None, T]) -> T:

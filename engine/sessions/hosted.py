@@ -98,6 +98,7 @@ from ..recording.records import decision_record, json_input, net_record, result_
 from ..recording.resume_checks import ResumePoint
 from ..recording.session_end import ENDED
 from ..recording.source_texts import recorded_texts, session_fields, session_hints, texts_in
+from ..recording.unbegun_calls import NOT_BEGUN, UnbegunCalls
 from .config import SessionConfig
 from .freeze import CallFreeze
 from .messages import OperatorMessages, stopped
@@ -178,6 +179,7 @@ class HostedSession:
         self.sending = OperatorMessages(self)
         self.questions = ApprovalRequests(self, policy, journal.clock, tokens, requests)
         self._originals: dict[str, Mapping[str, object]] = {}
+        self.unbegun = UnbegunCalls()
         self._settled: dict[str, str] = {}
         self._answerers = GateContext(self._confirm, self._waits)
         self.switching = Switching(self, self.ledger, policy, journal.clock, tokens)
@@ -226,6 +228,11 @@ class HostedSession:
     @property
     def is_in_step(self) -> bool:
         """True while code of the session other than a tool runs here."""
+        return False
+
+    @property
+    def must_finish_step(self) -> bool:
+        """True if tools ran in the current step: elsewhere the step would begin again, and run them."""
         return False
 
     def finish_step(self) -> None:
@@ -315,14 +322,33 @@ class HostedSession:
         """Wait until what was allowed may begin; see `Journal.until_held`."""
         await self.journal.until_held()
 
+    async def until_may_begin(self, call_id: str) -> None:
+        """Wait until a call that was allowed may begin; see `UnbegunCalls.begin`."""
+        await self.until_held()
+        await self.unbegun.begin(call_id)
+
+    def waits_for_others(self, call_id: str) -> bool:
+        """Return whether a call was allowed and waits until the others of its reply are decided."""
+        maker, own_id = self._origin(call_id)
+        return maker.unbegun.waits_for_others(own_id)
+
+    async def settle_unbegun(self) -> None:
+        """Record that allowed calls that did not begin never do. Raises `JournalError`."""
+        for result in self.unbegun.results():
+            await self.settle(result, NOT_BEGUN, 0.0)
+
     async def decide(self, call: ToolCall) -> GateDecision:
         """Decide a call by the nets, and by an operator if they need one. Any failure blocks the call."""
-        await self.catch_up()
-        self._originals[call.tool_call_id] = call.input
-        try:
-            return await self.manager.handle_tool_call(call, self._answerers)
-        finally:
-            self._originals.pop(call.tool_call_id, None)
+        with self.unbegun.deciding(own=self._origin(call.tool_call_id)[0] is self):
+            await self.catch_up()
+            self._originals[call.tool_call_id] = call.input
+            try:
+                return await self.manager.handle_tool_call(call, self._answerers)
+            except BaseException:
+                self.unbegun.remove(call.tool_call_id)
+                raise
+            finally:
+                self._originals.pop(call.tool_call_id, None)
 
     def try_decide(self, call: ToolCall) -> RecordedDecision | PendingQuestion | None:
         """Decide a call without waiting, or return the question to answer first, with `ask`.
@@ -330,7 +356,7 @@ class HostedSession:
         Return `None` if `decide` must be used: when a switch or the gate must be set back before, when
         other servers must be asked for uses, and while all agents are frozen.
         """
-        if self.freeze.holds or self.switching.is_late() or self.ledger.is_ahead:
+        if self._is_on_hold or self.switching.is_late() or self.ledger.is_ahead:
             return None
         reached = self.manager.try_decide(call, self._answerers)
         return None if isinstance(reached, PendingUses) else reached
@@ -360,6 +386,7 @@ class HostedSession:
     def note_settled(self, call_id: str, output: str) -> None:
         """Note that the call's output is recorded: the message that follows need not repeat it."""
         self._settled[call_id] = output
+        self.unbegun.remove(call_id)
 
     def _record_decision(self, call: ToolCall, decision: GateDecision) -> Awaitable[None]:
         """Hand a decision over at the moment when the gate has made it.
@@ -368,6 +395,8 @@ class HostedSession:
         """
         original = self._originals.get(call.tool_call_id, call.input)
         via = self._origin(call.tool_call_id)[0]
+        if via is self and self.session is not None:
+            self.unbegun.add(decision)
         return self.ledger.write_change(
             lambda: [
                 *self.preceding(call.tool_call_id),
@@ -504,12 +533,17 @@ class HostedSession:
         temporary switch cannot be recorded.
         """
         while True:
-            await self.freeze.wait_for_end()
+            await self.wait_for_freeze_end()
             if self.switching.is_late():
                 await self.switching.catch_up()
             await self.ledger.catch_up()
-            if not self.freeze.holds:
+            if not self._is_on_hold:
                 return
+
+    @property
+    def _is_on_hold(self) -> bool:
+        """True while no call is decided: all agents are frozen, or the hub ends."""
+        return self.is_frozen if self.must_finish_step else self.freeze.holds
 
     @property
     def is_frozen(self) -> bool:
@@ -518,7 +552,7 @@ class HostedSession:
 
     async def wait_for_freeze_end(self) -> None:
         """See `RequestHost`."""
-        await self.freeze.wait_for_end()
+        await self.freeze.wait_for_end(although_ending=self.must_finish_step)
 
     async def note_freeze(self, lift: FreezeRecord | None = None) -> None:
         """Record the freeze in force, or its end by `lift`, unless it is recorded already.

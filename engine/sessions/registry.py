@@ -419,7 +419,10 @@ class SessionRegistry:
         return [*self._tools_at_work(), *steps]
 
     def _tools_at_work(self) -> list[str]:
-        """Return the running calls, except those that wait for subagents, which resume."""
+        """Return the running calls that have begun, or are about to.
+
+        Those that wait for subagents resume elsewhere.
+        """
         waiting_calls = {
             (each.state.parent, each.state.parent_call) for each in self if each.kind == "child"
         }
@@ -427,8 +430,20 @@ class SessionRegistry:
             f"{call.tool} of {hosted.id}"
             for hosted in self
             for call in hosted.state.calls.values()
-            if call.status == "running" and (hosted.id, call.call_id) not in waiting_calls
+            if call.status == "running"
+            and (hosted.id, call.call_id) not in waiting_calls
+            and not hosted.waits_for_others(call.call_id)
         ]
+
+    async def begin_no_more(self) -> None:
+        """Begin no tool of a hosted agent from now on; record the calls that did not begin as not run."""
+        for hosted in self:
+            hosted.unbegun.end()
+        for hosted in reversed(list(self)):  # subagents first
+            try:
+                await hosted.settle_unbegun()
+            except JournalError as error:
+                log.warning("Calls of '%s' that did not begin are not recorded: %s", hosted.id, error)
 
     async def close_all(self) -> list[JournalError]:
         """Stop every agent and end every session; return the errors of recording."""

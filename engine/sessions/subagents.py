@@ -101,15 +101,17 @@ class HostedChild(HostedSession):
 
     async def decide(self, call: ToolCall) -> GateDecision:
         """Have the parent decide, then record it. A call that cannot be recorded here does not run."""
-        decision = await self._gate.decide(call)
-        try:
-            await self.record(decision_record(replace(decision, steps=()), call.input))
-        except JournalError:
-            if not decision.block:
-                failed = ToolResult(call.tool_call_id, call.tool_name, call.input, is_error=True)
-                await self._gate.settle(failed, NOT_RECORDED, 0.0)
-            raise
-        return decision
+        with self.unbegun.deciding(own=True):
+            decision = await self._gate.decide(call)
+            try:
+                await self.record(decision_record(replace(decision, steps=()), call.input))
+            except JournalError:
+                if not decision.block:
+                    failed = ToolResult(call.tool_call_id, call.tool_name, call.input, is_error=True)
+                    await self._gate.settle(failed, NOT_RECORDED, 0.0)
+                raise
+            self.unbegun.add(decision)
+            return decision
 
     async def settle(
         self, result: ToolResult, output: str, seconds: float, *, unknown: bool = False

@@ -172,7 +172,7 @@ class StepExecution:
 
         async def body() -> None:
             if self.config.before_start is not None:
-                await self.config.before_start()
+                await self.config.before_start(call)
             start_times.append(time.perf_counter())
             try:
                 running = tool.execute(copy.deepcopy(call.args), context)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 Settle: TypeAlias = Callable[[ApprovedCall, ToolOutput, float], Awaitable[str | None]]
 """Settles a call with its output and seconds; returns text for the model before the output."""
 AfterCall: TypeAlias = Callable[[FinishedCall], Coroutine[object, object, ToolOutput]]
-BeforeStart: TypeAlias = Callable[[], Awaitable[None]]
+BeforeStart: TypeAlias = Callable[[ApprovedCall], Awaitable[None]]
 BeforeModel: TypeAlias = Callable[[ModelRequest], Awaitable[ModelRequest]]
 BeforeStop: TypeAlias = Callable[[str], Awaitable[str | None]]
 RulesChanged: TypeAlias = Callable[[Sequence[Message]], RulesChange | None]

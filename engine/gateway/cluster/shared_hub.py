@@ -63,8 +63,8 @@ HEARS = "the database passes notifications on again"
 DRAIN_SECONDS = 30.0
 """Time that tools get to come to their end before a server that ends hands its sessions over."""
 UNWRITTEN = (
-    "the database did not answer (%s): the ends of %d sessions may not be recorded. Everything that was "
-    "acknowledged is recorded; another server, or this one when it starts again, ends these sessions: %s"
+    "the ends of %d sessions may not be recorded (%s). Everything that was acknowledged is recorded; "
+    "another server, or this one when it starts again, ends these sessions: %s"
 )
 MOST_NAMED = 20
 """Number of these sessions that the message names at most."""
@@ -169,7 +169,7 @@ class SharedHub(ForwardingHub):
                 self._bell.ring()
                 await asyncio.to_thread(self._bell.close, silent=self._lease.silence is not None)
             if outage is not None and live:
-                log.warning(UNWRITTEN, outage.reason, len(live), ", ".join(live[:MOST_NAMED]))
+                log.warning(UNWRITTEN, len(live), outage.reason, ", ".join(live[:MOST_NAMED]))
 
     async def _drain(self) -> bool:
         """Bring what runs here to where another server can go on; false where there is surely none.
@@ -202,6 +202,7 @@ class SharedHub(ForwardingHub):
         while self._live.at_work() and time.monotonic() < until and not self._leaves.is_set():
             with suppress(TimeoutError):  # the sessions say nothing of it
                 await asyncio.wait_for(self._leaves.wait(), EVERY / 10)
+        await self._live.begin_no_more()
         return True
 
     def leave_now(self) -> None:
@@ -391,6 +392,9 @@ class SharedHub(ForwardingHub):
             if line.kind in HOSTED:
                 await asyncio.to_thread(self._acts.leave, session, here=self._resumes_hosted)
             events = await asyncio.to_thread(end_session_left_open, self._journal, line)
+            if line.kind in HOSTED and not self._resumes_hosted:
+                # A server that resumes it would be refused while this process owns it.
+                await asyncio.to_thread(self._journal.release, session)
         except SessionNotFound:
             return
         except JournalError:

@@ -34,11 +34,14 @@ class RunGate:
         self._turn = 0
         self.waits = 0
         """Number of calls that wait for a decision."""
+        self.has_allowed = False
+        """True if a call was allowed in the current step."""
         self._recorded_ids: dict[tuple[int, str], str] = {}
 
     def begin(self, turn: int) -> None:
-        """Begin the conversation number `turn` of the run, whose calls get ids of their own."""
+        """Begin a step, in conversation number `turn` of the run, whose calls get ids of their own."""
         self._turn = turn
+        self.has_allowed = False
 
     def id_of(self, call_id: str) -> str:
         """Return the session's id of a call."""
@@ -64,6 +67,8 @@ class RunGate:
         """
         verdict = await self._check(call)
         await self._session.until_held()
+        if isinstance(verdict, GateDecision) and not verdict.block:
+            self.has_allowed = True
         return verdict
 
     async def _check(self, call: ToolCall) -> GateDecision | Question:

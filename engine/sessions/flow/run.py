@@ -114,7 +114,13 @@ class FlowRun:
     @property
     def is_in_step(self) -> bool:
         """See `RunDriver`."""
-        return self._in_step and not self._gate.waits
+        may_decide = self.must_finish_step and not self._host.is_frozen
+        return self._in_step and (may_decide or not self._gate.waits)
+
+    @property
+    def must_finish_step(self) -> bool:
+        """See `HostedSession`."""
+        return self._in_step and self._gate.has_allowed
 
     @property
     def graph(self) -> Graph:

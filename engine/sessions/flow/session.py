@@ -37,6 +37,11 @@ class RunDriver(Protocol):
         """Return whether a step is running that does not wait for a decision or an operator."""
         ...
 
+    @property
+    def must_finish_step(self) -> bool:
+        """See `HostedSession`."""
+        ...
+
     async def go(self) -> None: ...
 
     def stop(self) -> None: ...
@@ -97,6 +102,11 @@ class FlowSession(SubmittedSession):
     def is_in_step(self) -> bool:
         """See `RunDriver`."""
         return self.run is not None and self.run.is_in_step
+
+    @property
+    def must_finish_step(self) -> bool:
+        """See `HostedSession`."""
+        return self.run is not None and self.run.must_finish_step
 
     def finish_step(self) -> None:
         """Let only the current step finish."""

@@ -123,6 +123,7 @@ class TestTwoServers:
 
 
 AGENTS = """
+import asyncio
 from interlock.engine.agents import Agent, C, ScriptedModel, T, tool
 
 @tool
@@ -138,6 +139,16 @@ def asks():
 
 def rests():
     return make(T("done"))
+
+@tool
+async def build() -> str:
+    \"\"\"Build.\"\"\"
+    await asyncio.sleep(600)
+    return "built"
+
+def works():
+    model = ScriptedModel([C(b1=("build", {}))], name="m")
+    return Agent(model, name="bot", tools=[build])
 """
 
 
@@ -145,31 +156,41 @@ class TestHostedAgents:
     @pytest.mark.slow
     @pytest.mark.timeout(180)
     async def test_waiting_for_a_message_are_named(self, tmp_path: Path, shared: dict[str, str]) -> None:
-        """An open request is asked again. An agent with nothing open waits for a message."""
+        """An open request is asked again. An agent whose tool was cut off waits for a message."""
         (tmp_path / "team.py").write_text(AGENTS)
         async with serving(tmp_path, *LINE, **shared) as one, serving(tmp_path, *LINE, **shared) as two:
             async with one.console() as console:
                 spec = {"import_from": [str(tmp_path)], "task": "go"}
                 asks = await console.start({"agent": "team:asks", **spec})
                 rests = await console.start({"agent": "team:rests", **spec})
+                works = await console.start({"agent": "team:works", **spec})
                 [first] = await until(console.approvals)
 
                 async def is_idle() -> bool:
                     return (await console.session(rests)).status == "idle"
 
+                async def is_running() -> bool:
+                    return (await console.session(works)).calls["b1"].status == "running"
+
                 await until(is_idle)
+                await until(is_running)
             one.process.send_signal(signal.SIGKILL)
             async with two.console() as console:
                 await asked_again(console, first.id)
 
                 async def resumed() -> bool:
                     here = [each.id for each in await console.sessions() if each.status == "idle"]
-                    return rests in here and console.server_of(rests) is None
+                    return {rests, works} <= {*here} and console.server_of(rests) is None
 
                 await until(resumed)
             _, said = await two.ended()
             assert f"'{asks}' of a server that ended continues here" in said
-            assert f"'{rests}' of a server that ended is here now, and waits for a message" in said
+            assert (
+                f"'{rests}' of a server that ended is here now, and waits for a message: nothing was open"
+                in said
+            )
+            lost = "waits for a message: the outcome of build is unknown"
+            assert f"'{works}' of a server that ended is here now, and {lost}" in said
 
 
 class TestServerThatEnds:

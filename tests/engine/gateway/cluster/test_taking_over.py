@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from interlock.engine.agents import Agent, C, ScriptedModel, tool
@@ -121,5 +123,6 @@ class TestServerThatTakesOver:
         try:
             await third.take_over()
             assert second == [session]
+            assert await asyncio.to_thread(third._journal.owner, session) is None
         finally:
             await third.close()
