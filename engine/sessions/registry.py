@@ -136,6 +136,7 @@ class SessionRegistry:
         self._spawn = spawn
         self._hosted: dict[str, HostedSession] = {}
         self._changing: dict[str, asyncio.Event] = {}
+        self._ending: set[str] = set()
 
     def watch_judging(self, judged: Judged) -> None:
         """Call `judged` with the session, the call and the seconds of each call that is judged."""
@@ -240,6 +241,8 @@ class SessionRegistry:
         live = ResumeError(
             f"Session '{session_id}' is live here. Send to it, or close it before resuming it."
         )
+        while session_id in self._ending:
+            await self.settled(session_id)
         with self._change(session_id, live):
             await asyncio.to_thread(self._journal.check_whole, session_id)
             events = await self._events(session_id)
@@ -628,12 +631,16 @@ class SessionRegistry:
 
     @contextmanager
     def left_open(self, session_id: str) -> Generator[bool, None, None]:
-        """Keep others from resuming a session while its end is recorded; false if one does or did."""
+        """Let those who resume a session wait while its end is recorded; false if one does or did."""
         if session_id in self._changing or session_id in self._hosted:
             yield False
             return
-        with self._change(session_id, ResumeError(f"Session '{session_id}' is being ended.")):
-            yield True
+        self._ending.add(session_id)
+        try:
+            with self._in_change(session_id):
+                yield True
+        finally:
+            self._ending.discard(session_id)
 
     async def settled(self, session_id: str) -> None:
         """Wait until no task opens, resumes or ends a session; none does before the next await."""
