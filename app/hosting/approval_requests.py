@@ -236,7 +236,7 @@ async def _no_instances(_request: web.Request, _identity: Identity) -> web.Respo
     return _error(
         HTTPStatus.FORBIDDEN,
         "provisioned_elsewhere",
-        "Instances are tokens here: interlock token issue agent NAME, and [gateway] webhooks",
+        "Instances are tokens here: interlock token new agent NAME, and [gateway.webhooks.NAME]",
     )
 
 

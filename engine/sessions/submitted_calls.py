@@ -534,7 +534,20 @@ class SubmittedCalls:
         return None if open_call is None or open_call.ending is None else open_call.ending[1]
 
     async def deny_all(self, reason: str) -> None:
-        """Block all calls that wait for an operator."""
+        """Block all calls that wait for an operator.
+
+        These include calls that waited when an earlier server ended, and are yet to be repeated.
+        """
+        unrepeated = [
+            self.index.asked[each.call_id]
+            for each in self._host.state.calls.values()
+            if each.status in UNDECIDED
+            and each.call_id in self.index.asked
+            and each.call_id not in self.index.decided
+            and each.call_id not in self._open
+        ]
+        for call in unrepeated:
+            self._wait(call, "", None)
         await self._end(list(self._open.values()), "denied", reason)
 
     async def close(self, reason: str) -> None:

@@ -306,9 +306,9 @@ class ApprovalProvider:
                 if (earlier.is_error, earlier.note) != (is_error, note):
                     raise RequestConflictError("outcome_conflict", "Another outcome is recorded")
                 return request
-            act = RequestAct(
-                step="report", agent=identity.name, request=request_id, body=outcome.model_dump()
-            )
+            # An unset note is left out: the owner would refuse an empty one.
+            body = outcome.model_dump(exclude_unset=True)
+            act = RequestAct(step="report", agent=identity.name, request=request_id, body=body)
             if await self._elsewhere(request.session, act) is not None:
                 return await self.get(identity, request_id)
             await self._open(identity, request.session)

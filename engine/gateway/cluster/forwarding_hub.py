@@ -22,7 +22,8 @@ from pydantic import BaseModel, JsonValue, RootModel, TypeAdapter
 
 from ...approvals.policy import Credential, Needed
 from ...core.approvers import Operator
-from ...history.errors import JournalError
+from ...history.errors import JournalError, SessionNotFound
+from ...history.fold.flow_steps import DIED
 from ...history.journal.journal import Journal
 from ...history.model.times import to_ms
 from ...history.postgres.acts import Act, Acts
@@ -48,6 +49,8 @@ REQUEST_ACT = "request.act"
 """Method that executes an approval client's operation on a request at another server."""
 MOVED = "the server that the agent went to"
 """Actor recorded for closing a session that continues at another server."""
+NOT_RESUMED = "its server has ended. Nothing was done. Try again once its agent has resumed it"
+"""Addition to the error of an act on a session that was taken over and is not resumed yet."""
 _OPERATOR = TypeAdapter(Operator | None)
 
 log = logging.getLogger(__name__)
@@ -307,6 +310,8 @@ class ForwardingHub(Hub):
             parameters = inspect.signature(function).parameters
             arguments |= {name: value for name, value in by.items() if name in parameters}
             result = await function(self, **arguments)
+        except UnknownSessionError as error:
+            return _error(await self._not_live(act.session, error))
         except Exception as error:
             if not isinstance(error, tuple(_ERRORS.values())):
                 log.exception("act '%s' on '%s' failed", act.id, act.session)
@@ -315,6 +320,14 @@ class ForwardingHub(Hub):
             return json.dumps({"result": {}})
         answer = result if isinstance(result, BaseModel) else method.result.model_validate(result)
         return json.dumps({"result": answer.model_dump(mode="json", by_alias=True)})
+
+    async def _not_live(self, session: str, error: UnknownSessionError) -> UnknownSessionError:
+        """Return the error of an act on a session that is not live; it says whether that may change."""
+        with suppress(JournalError, SessionNotFound):
+            line = await asyncio.to_thread(self._journal.reader().session, session, whole=True)
+            if (line.status, line.error) == ("failed", DIED):
+                return UnknownSessionError(f"{error}: {NOT_RESUMED}")
+        return error
 
     def _credential(self, act: Act, actor: dict[str, JsonValue]) -> Credential | None:
         """Return the actor's token, if there is one; the server that posted the act validates it."""

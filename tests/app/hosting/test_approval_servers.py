@@ -143,6 +143,19 @@ class TestOtherServer:
             assert (await here.provider.get(here.me, made.id)).outcome == reported.outcome
             assert await here.hub.has_elsewhere(made.session) is False
 
+    async def test_outcome_without_note_is_reported_at_another_server(
+        self, postgresql: PostgresLocation, tokens: TokenFile
+    ) -> None:
+        """A server passes an outcome on to the session's owner as its client sent it."""
+        async with server(postgresql, tokens) as here, server(postgresql, tokens) as there:
+            made = await here.create("one")
+            await here.decide(made)
+            await there.provider.consume(there.me, made.id, "use")
+            outcome = Outcome.model_validate({"status": "succeeded"})
+            reported = await there.provider.report(there.me, made.id, outcome)
+            assert reported.outcome is not None
+            assert (reported.outcome.is_error, reported.outcome.note) == (False, "")
+
     async def test_requests_of_a_conversation_share_a_session(
         self, postgresql: PostgresLocation, tokens: TokenFile
     ) -> None:

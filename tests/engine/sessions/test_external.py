@@ -480,6 +480,24 @@ class TestStop:
         assert (await hub.call("robin-1", "t2", "test", {})).outcome == "allow"
         await check_fold(hub)
 
+    async def test_blocks_calls_not_yet_repeated(self, hub: Hub, tmp_path: Path) -> None:
+        """Stopping blocks calls whose host died while they waited, before they are made again."""
+        await opened(hub)
+        await ran(hub, "robin-1", "t", "test")
+        await asking(hub)
+        copy = tmp_path / "died.db"
+        snapshot(hub.database, copy)
+        later = Hub.open(copy)
+        await resumed(later)
+        await later.abort("robin-1", "enough", by="mia")
+        assert [each.call_id for each in recorded(copy, CallDecided)] == ["t", "d1"]
+        answer = await later.call("robin-1", "d1", "deploy", {"env": "prod"})
+        assert (answer.outcome, answer.repeated) == ("block", True)
+        assert "stopped by mia: enough" in (answer.reason or "")
+        assert await later.approvals() == []
+        await check_fold(later)
+        await later.close()
+
     async def test_denial_with_stop_denies_other_waiting_calls(self, hub: Hub) -> None:
         """Denying one call with a stop also denies the other waiting calls."""
         await opened(hub)

@@ -126,6 +126,21 @@ class TestFailover:
         await asyncio.gather(lost, return_exceptions=True)
 
     @pytest.mark.slow
+    async def test_act_before_the_resumption_says_that_nothing_was_done(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """A stop that arrives before the agent has resumed its session asks the operator to try again."""
+        here, there = two
+        lost = await asked(here, there)
+        await stop_following(here)
+        stop = asyncio.ensure_future(there.abort("robin-1", "enough", by="ada"))
+        await silent(here, postgresql)
+        with pytest.raises(UnknownSessionError, match="its server has ended"):
+            await asyncio.wait_for(stop, 25)
+        lost.cancel()
+        await asyncio.gather(lost, return_exceptions=True)
+
+    @pytest.mark.slow
     async def test_takeover_does_not_end_session_being_resumed(
         self,
         two: tuple[SharedHub, SharedHub],
