@@ -24,7 +24,17 @@ from ..decisions.index import CallEnded
 from ..errors import JournalError, SessionRefused, error_text
 from ..journal.session_index import SessionLine
 from ..model.events import CallDecided, CallResult, JournalEvent, LossAccepted
-from .append import APPEND, APPEND_ACCEPTING, APPEND_COUNTING, CountedUse, Gap, Move, UndoneUse, arrays
+from .append import (
+    APPEND,
+    APPEND_ACCEPTING,
+    APPEND_COUNTING,
+    DISCARDED,
+    CountedUse,
+    Gap,
+    Move,
+    UndoneUse,
+    arrays,
+)
 from .connection import (
     PAUSE,
     RECONNECT_SECONDS,
@@ -67,6 +77,10 @@ _NO_SPACE = "53100"
 _PROOF_BYTES = 16 << 10
 """More than a page, so that a table has to be extended."""
 _TAKE_SPACE = "INSERT INTO fenced (cursor, server, session, at) VALUES (-1, '', ?, 0)"
+_OUTDATED = (
+    "Session '{}': its end, or a use of a limit that a call had reserved, is not in the database as this "
+    "server knew it. Nothing was recorded; repeat the call."
+)
 _NO_RIGHT = "permission denied for table divergence"
 
 
@@ -336,8 +350,12 @@ class PostgresWriter(BatchWriter):
         with suppress(driver().Error, JournalError):
             connection = self._open()
             self._ends.check(connection, session)
-            divergence = divergence_of(connection, session)
-            return elsewhere(connection, session) if divergence is None else divergence.error()
+            if (divergence := divergence_of(connection, session)) is not None:
+                return divergence.error()
+            owner = owner_of(connection, session)
+            if owner is not None and owner.id == self._lease.id:
+                return SessionRefused(_OUTDATED.format(visible(session)), session=session)
+            return elsewhere(connection, session)
         return taken_over(session)
 
     def _forget(self, session: str) -> None:
@@ -594,6 +612,8 @@ def _is_unfit(error: Exception) -> bool:
 
 def _unfit(event: JournalEvent, error: Exception) -> SessionRefused:
     text = visible(" ".join(str(error).split()))
+    if DISCARDED in text:
+        text = DISCARDED
     return SessionRefused(
         f"Event {event.seq} of session '{visible(event.session)}' ('{event.body.type}') cannot be "
         f"stored: {text}. Nothing was recorded of it; other sessions are not affected.",
