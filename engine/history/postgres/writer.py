@@ -105,6 +105,7 @@ class PostgresWriter(BatchWriter):
         self._last: int | None = None
         self._numbered = 0
         self._lacked_space = False
+        self._unsettled = False
         self._ends = SessionEnds(lease)
         connection = self._open()
         if not may_note(connection):
@@ -388,7 +389,8 @@ class PostgresWriter(BatchWriter):
 
     def _overdue(self, waited: float) -> str | None:
         """Return the error of a statement that has waited too long; the limit is lower while closing."""
-        limit = min(LEAST_SECONDS, PATIENCE) if self._closes_silent else PATIENCE
+        is_over = self._give_up is not None and time.monotonic() > self._give_up
+        limit = min(LEAST_SECONDS, PATIENCE) if is_over or self._closes_silent else PATIENCE
         return f"no answer within {limit:g} s" if waited > limit else None
 
     def _recover(self, error: Error, until: float) -> None:
@@ -526,6 +528,8 @@ class PostgresWriter(BatchWriter):
         self._ends.note_followed(session, seq, is_over=is_over)
 
     def settle(self) -> None:
+        if self._unsettled:  # whoever ends a server does not wait for that twice
+            return
         until = time.monotonic() + CLOSE_SECONDS
         if self._lease.ended:  # also by a database that was restored from a copy without this server
             self._ends.doubt()
@@ -535,10 +539,11 @@ class PostgresWriter(BatchWriter):
                 self._lease.leave_silently()
                 raise unreachable(self._location, driver().OperationalError(silence.reason))
             try:
-                with self._questions() as connection:
+                with self._questions(CLOSE_SECONDS) as connection:
                     self._ends.settle(connection)
             except JournalError:
                 if time.monotonic() > until:
+                    self._unsettled = True
                     self._lease.leave_silently()
                     raise
                 time.sleep(PAUSE)
@@ -557,10 +562,10 @@ class PostgresWriter(BatchWriter):
         self._forget(session)
 
     @contextmanager
-    def _questions(self) -> Generator[PostgresConnection, None, None]:
+    def _questions(self, patience: float | None = None) -> Generator[PostgresConnection, None, None]:
         psycopg = driver()
         try:
-            connection = connect(self._location, patience=PATIENCE)
+            connection = connect(self._location, patience=patience or PATIENCE)
             try:
                 yield connection
             finally:
