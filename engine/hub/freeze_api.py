@@ -11,6 +11,7 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
 from ..approvals.policy import Credential
+from ..core.sanitize import visible
 from ..history.errors import JournalError, SessionRefused
 from ..history.journal.journal import Journal
 from ..history.logs.freeze_log import UNREADABLE
@@ -25,6 +26,7 @@ log = logging.getLogger(__name__)
 NOT_KEPT = (
     "but that cannot be kept beside the journal: after a restart of this process they are not frozen"
 )
+LOST = "the database lost the record of a freeze, as after a failover: all agents stay %s"
 NOBODY = "this needs the name of an operator"
 
 
@@ -137,7 +139,11 @@ class FreezeApi:
                 await self._confirm(found)
                 freeze.followed = found
             elif freeze.in_log and freeze.current is not None:
+                known = [each for each in (freeze.current, freeze.followed) if each is not None]
                 with _log_errors():
+                    if not await asyncio.to_thread(freeze.log.has_any, known):
+                        log.error(LOST, visible(freeze.current.words))
+                        return await asyncio.to_thread(freeze.log.begin, freeze.current)
                     lift = await asyncio.to_thread(freeze.log.lifted)
                 if lift is not None:  # otherwise they were frozen again
                     await self._note_followed(lift)

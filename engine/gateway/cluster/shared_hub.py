@@ -268,8 +268,11 @@ class SharedHub(ForwardingHub):
         if self._ends or not self._lease.holds():
             return
         for session in list(self._unreleased):
-            await asyncio.to_thread(self._journal.release, session)
-            self._unreleased.discard(session)
+            if session in self._live:  # an agent has resumed it here since
+                self._unreleased.discard(session)
+            else:
+                await self._release(session)
+                self._orphans_due = 0.0
         unsure = [each for each in self._live if each.ledger.is_unsure and not each.ledger.is_behind]
         if unsure:
             ids = [each.id for each in unsure]
@@ -308,9 +311,13 @@ class SharedHub(ForwardingHub):
         self.begun_anew(family[0])
         for session in family:
             await self._live.abandon(session, reason)
-            await asyncio.to_thread(self._journal.release, session)
-            self._unreleased.discard(session)
+            await self._release(session)
         self._orphans_due = 0.0
+
+    async def _release(self, session: str) -> None:
+        """Release one of `_unreleased`. Raises `JournalError`."""
+        await asyncio.to_thread(self._journal.release, session)
+        self._unreleased.discard(session)
 
     async def _tidy(self) -> None:
         """Remove what counts no longer. Raises `JournalError`."""
@@ -400,8 +407,9 @@ class SharedHub(ForwardingHub):
         except JournalError:
             # Another server may have come first; what is still left open comes up again.
             log.info("session '%s' was not taken over", session, exc_info=True)
-            with suppress(JournalError):
-                await asyncio.to_thread(self._journal.release, session)
+            self._unreleased.add(session)
+            with suppress(JournalError):  # it is tried again: nobody takes what this server has
+                await self._release(session)
             return
         self._peers.forget(session)
         for event in events:

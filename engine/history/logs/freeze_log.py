@@ -6,6 +6,8 @@ and each lift is a line of JSON in an append-only log. A line that cannot be rea
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import suppress
 from typing import Literal
 
 from pydantic import ValidationError
@@ -53,6 +55,15 @@ class FreezeLog:
         """
         entry = self._last()
         return entry.freeze if entry is not None and entry.step == "lifted" else None
+
+    def has_any(self, freezes: Collection[FreezeRecord]) -> bool:
+        """Return whether one of these freezes is among the last lines. Raises `OSError`."""
+        for line in (self.lines.read(MOST_READ) or b"").splitlines():
+            with suppress(ValidationError):  # the first one may be cut
+                entry = _Entry.model_validate_json(line)
+                if entry.step == "frozen" and entry.freeze in freezes:
+                    return True
+        return False
 
     def _last(self) -> _Entry | None:
         """Return the last line, or a freeze by `UNREADABLE` if it cannot be parsed. Raises `OSError`."""

@@ -140,6 +140,15 @@ _ACCEPT = """
         AND divergence.accepted IS NULL
 )"""
 """A statement sees the rows of `owner` as they were before it, so the next event is `seq + 1`."""
+DISCARDED = "a trigger of table event discarded some of the batch"
+"""The error, of class 22, for events that the database took and did not insert."""
+_COMPLETE = f"""
+CASE (SELECT count(*) FROM added) WHEN (SELECT coalesce(sum(events), 0) FROM held) THEN TRUE
+ELSE CAST(concat('{DISCARDED}') AS boolean) END"""
+"""SQL condition that is true or fails.
+
+Only a failed cast has a text of one's own without a function; a constant would fail when it is planned.
+"""
 
 
 def _append(*, counting: bool, accepting: bool = False) -> str:
@@ -156,14 +165,14 @@ WITH place AS (
     UPDATE owner SET seq = m.new_seq, hash = m.new_hash FROM place, {_unnested("m")}
     WHERE owner.session = m.session AND m.epoch > 0 AND owner.server = %(server)s
         AND owner.epoch = m.epoch AND owner.seq = m.seq AND owner.hash = m.hash {whole}
-    RETURNING owner.session
+    RETURNING owner.session, m.new_seq - m.seq AS events
 ), opened AS (
     INSERT INTO owner (session, server, epoch, seq, hash)
     SELECT m.session, %(server)s, 1, m.new_seq, m.new_hash FROM place, {_unnested("m")}
     WHERE m.epoch = 0 {whole}
-    ON CONFLICT (session) DO NOTHING RETURNING session
+    ON CONFLICT (session) DO NOTHING RETURNING session, seq AS events
 ), held AS (
-    SELECT session FROM moved UNION ALL SELECT session FROM opened
+    SELECT session, events FROM moved UNION ALL SELECT session, events FROM opened
 ), listed AS (
     INSERT INTO session ({_names(_SESSION)})
     SELECT {_names(_SESSION, "s.")} FROM {_unnested("s")} JOIN held ON held.session = s.id
@@ -171,6 +180,7 @@ WITH place AS (
 ), added AS (
     INSERT INTO event ({_names(_EVENT)})
     SELECT {_names(_EVENT, "e.")} FROM {_unnested("e")} JOIN held ON held.session = e.session
+    RETURNING cursor
 ), decided AS (
     INSERT INTO decision ({_names(_DECISION)})
     SELECT {_names(_DECISION, "d.")} FROM {_unnested("d")} JOIN held ON held.session = d.session
@@ -183,7 +193,8 @@ WITH place AS (
     WHERE NOT EXISTS (SELECT FROM held WHERE held.session = e.session)
     UNION ALL SELECT g.cursor, %(server)s, g.session, g.at FROM place, {_unnested("g")}
 ){_COUNT if counting else ""}{_ACCEPT if accepting else ""}
-SELECT NULL AS session FROM place WHERE {DURABLE} IS NOT NULL UNION ALL SELECT session FROM held
+SELECT NULL AS session FROM place WHERE {DURABLE} IS NOT NULL AND {_COMPLETE}
+UNION ALL SELECT session FROM held
 """
 
 

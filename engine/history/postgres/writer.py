@@ -24,7 +24,17 @@ from ..decisions.index import CallEnded
 from ..errors import JournalError, SessionRefused, error_text
 from ..journal.session_index import SessionLine
 from ..model.events import CallDecided, CallResult, JournalEvent, LossAccepted
-from .append import APPEND, APPEND_ACCEPTING, APPEND_COUNTING, CountedUse, Gap, Move, UndoneUse, arrays
+from .append import (
+    APPEND,
+    APPEND_ACCEPTING,
+    APPEND_COUNTING,
+    DISCARDED,
+    CountedUse,
+    Gap,
+    Move,
+    UndoneUse,
+    arrays,
+)
 from .connection import (
     PAUSE,
     RECONNECT_SECONDS,
@@ -67,6 +77,10 @@ _NO_SPACE = "53100"
 _PROOF_BYTES = 16 << 10
 """More than a page, so that a table has to be extended."""
 _TAKE_SPACE = "INSERT INTO fenced (cursor, server, session, at) VALUES (-1, '', ?, 0)"
+_OUTDATED = (
+    "Session '{}': its end, or a use of a limit that a call had reserved, is not in the database as this "
+    "server knew it. Nothing was recorded; repeat the call."
+)
 _NO_RIGHT = "permission denied for table divergence"
 
 
@@ -91,6 +105,7 @@ class PostgresWriter(BatchWriter):
         self._last: int | None = None
         self._numbered = 0
         self._lacked_space = False
+        self._unsettled = False
         self._ends = SessionEnds(lease)
         connection = self._open()
         if not may_note(connection):
@@ -336,8 +351,12 @@ class PostgresWriter(BatchWriter):
         with suppress(driver().Error, JournalError):
             connection = self._open()
             self._ends.check(connection, session)
-            divergence = divergence_of(connection, session)
-            return elsewhere(connection, session) if divergence is None else divergence.error()
+            if (divergence := divergence_of(connection, session)) is not None:
+                return divergence.error()
+            owner = owner_of(connection, session)
+            if owner is not None and owner.id == self._lease.id:
+                return SessionRefused(_OUTDATED.format(visible(session)), session=session)
+            return elsewhere(connection, session)
         return taken_over(session)
 
     def _forget(self, session: str) -> None:
@@ -370,7 +389,8 @@ class PostgresWriter(BatchWriter):
 
     def _overdue(self, waited: float) -> str | None:
         """Return the error of a statement that has waited too long; the limit is lower while closing."""
-        limit = min(LEAST_SECONDS, PATIENCE) if self._closes_silent else PATIENCE
+        is_over = self._give_up is not None and time.monotonic() > self._give_up
+        limit = min(LEAST_SECONDS, PATIENCE) if is_over or self._closes_silent else PATIENCE
         return f"no answer within {limit:g} s" if waited > limit else None
 
     def _recover(self, error: Error, until: float) -> None:
@@ -508,6 +528,8 @@ class PostgresWriter(BatchWriter):
         self._ends.note_followed(session, seq, is_over=is_over)
 
     def settle(self) -> None:
+        if self._unsettled:  # whoever ends a server does not wait for that twice
+            return
         until = time.monotonic() + CLOSE_SECONDS
         if self._lease.ended:  # also by a database that was restored from a copy without this server
             self._ends.doubt()
@@ -517,10 +539,11 @@ class PostgresWriter(BatchWriter):
                 self._lease.leave_silently()
                 raise unreachable(self._location, driver().OperationalError(silence.reason))
             try:
-                with self._questions() as connection:
+                with self._questions(CLOSE_SECONDS) as connection:
                     self._ends.settle(connection)
             except JournalError:
                 if time.monotonic() > until:
+                    self._unsettled = True
                     self._lease.leave_silently()
                     raise
                 time.sleep(PAUSE)
@@ -539,10 +562,10 @@ class PostgresWriter(BatchWriter):
         self._forget(session)
 
     @contextmanager
-    def _questions(self) -> Generator[PostgresConnection, None, None]:
+    def _questions(self, patience: float | None = None) -> Generator[PostgresConnection, None, None]:
         psycopg = driver()
         try:
-            connection = connect(self._location, patience=PATIENCE)
+            connection = connect(self._location, patience=patience or PATIENCE)
             try:
                 yield connection
             finally:
@@ -594,6 +617,8 @@ def _is_unfit(error: Exception) -> bool:
 
 def _unfit(event: JournalEvent, error: Exception) -> SessionRefused:
     text = visible(" ".join(str(error).split()))
+    if DISCARDED in text:
+        text = DISCARDED
     return SessionRefused(
         f"Event {event.seq} of session '{visible(event.session)}' ('{event.body.type}') cannot be "
         f"stored: {text}. Nothing was recorded of it; other sessions are not affected.",

@@ -148,6 +148,13 @@ WITH wanted AS (
 SELECT claimed.session, claimed.epoch, claimed.seq, claimed.hash FROM claimed
 JOIN session ON session.id = claimed.session ORDER BY session.opened, session.rowid
 """
+_CLAIMED = """
+SELECT owner.session, owner.epoch, owner.seq, owner.hash
+FROM unnest(CAST(? AS text[]), CAST(? AS text[]), CAST(? AS bigint[]), CAST(? AS bigint[]))
+    AS wanted(root, session, epoch, seq)
+JOIN owner ON owner.session = wanted.session AND owner.seq = wanted.seq
+WHERE owner.epoch = wanted.epoch OR (owner.epoch = wanted.epoch + 1 AND owner.server = ?)
+"""
 _OWNER = """
 SELECT server.id, server.name, server.url FROM owner JOIN server ON server.id = owner.server
 WHERE owner.session = ? AND server.ended IS NULL
@@ -347,6 +354,22 @@ class ServerLease:
         columns = [[*column] for column in zip(*wanted, strict=True)]
         rows = connection.execute(_CLAIM_ORPHANS, (*columns, self.id)).fetchall()
         return {str(row[0]): Ownership(int(row[1]), int(row[2]), bytes(row[3])) for row in rows}
+
+    def claimed(
+        self, connection: PostgresConnection, wanted: Sequence[Orphan]
+    ) -> tuple[dict[str, Ownership], list[Orphan]]:
+        """Return those of `wanted` that an unanswered claim has taken, and those that it may yet take."""
+        if not wanted:
+            return {}, []
+        columns = [[*column] for column in zip(*wanted, strict=True)]
+        rows = connection.execute(_CLAIMED, (*columns, self.id)).fetchall()
+        found = {str(row[0]): Ownership(int(row[1]), int(row[2]), bytes(row[3])) for row in rows}
+        undecided: list[Orphan] = []
+        for each in wanted:
+            if each.session in found and found[each.session].epoch == each.epoch:
+                undecided.append(each)
+        claims = {name: found[name] for name in found.keys() - {each.session for each in undecided}}
+        return claims, undecided
 
     def let_go(self, connection: PostgresConnection, session: str) -> None:
         """Leave a session to whichever server wants it."""

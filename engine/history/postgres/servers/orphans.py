@@ -42,6 +42,7 @@ class Orphans:
     def __init__(self, lease: ServerLease) -> None:
         self._lease = lease
         self._seen: dict[Orphan, NewerSession] = {}
+        self._unanswered: list[Orphan] = []
         self.newer: dict[str, NewerSession] = {}
 
     def claim(
@@ -49,8 +50,10 @@ class Orphans:
     ) -> dict[str, Ownership]:
         """Claim at most `limit` sessions, and their subagents', whose records this version can read.
 
-        Sessions in `diverged` are not claimed, nor the other sessions of the same tree.
+        Sessions in `diverged` are not claimed, nor the other sessions of the same tree. Those that an
+        earlier claim took without an answer are returned, too: nobody else takes them.
         """
+        claims, undecided = self._lease.claimed(connection, self._unanswered)
         # Those that stay come up in each look, and must not keep the others from it.
         listed = orphans(connection, self._lease.id, limit + len(self.newer) + len(diverged))
         stopped = {each.root for each in listed if each.session in diverged}
@@ -61,7 +64,11 @@ class Orphans:
         self.newer = {each.session: families[each.root] for each in listed if each.root in families}
         readable = [each for each in listed if each.root not in families]
         roots = [*dict.fromkeys(each.root for each in readable)][:limit]
-        return self._lease.claim_orphans(connection, [each for each in readable if each.root in roots])
+        wanted = [each for each in readable if each.root in roots]
+        self._unanswered = [*dict.fromkeys([*self._unanswered, *wanted])]
+        claims |= self._lease.claim_orphans(connection, wanted)
+        self._unanswered = [each for each in undecided if each.session not in claims]
+        return claims
 
 
 def newer_part(connection: PostgresConnection, orphan: Orphan) -> NewerSession | None:

@@ -259,6 +259,27 @@ class TestFreeze:
         assert here.current_freeze() is not None
         await becomes(lambda: is_freeze_recorded(there))
 
+    async def test_freeze_stays_after_database_lost_it(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """A freeze that the database lost in a failover is recorded again: no earlier lift ends it."""
+        here, there = two
+        assert (await here.freeze(by="ada", reason="a test")).ok
+        assert (await here.lift_freeze(by="ben", reason="looked at")).ok
+        assert (await here.freeze(by="ada", reason="the deploys look wrong")).ok
+        for each in two:
+            await stop_following(each)
+        with reading(postgresql) as connection:
+            connection.execute("DELETE FROM line WHERE number = (SELECT max(number) FROM line)")
+        assert not await is_freeze_recorded(here)
+        for each in two:
+            await each.follow_freeze()
+            assert each.current_freeze() is not None
+        assert await is_freeze_recorded(here)
+        assert (await there.lift_freeze(by="ben", reason="looked at again")).ok
+        await here.follow_freeze()
+        assert here.current_freeze() is None
+
     @pytest.mark.slow
     async def test_confirmation_names_server_that_does_not_hold(
         self, two: tuple[SharedHub, SharedHub], monkeypatch: pytest.MonkeyPatch

@@ -9,6 +9,7 @@ import pytest
 from interlock.engine.agents import Agent, C, ScriptedModel, tool
 from interlock.engine.gateway.cluster.shared_hub import SharedHub
 from interlock.engine.history.database.location import PostgresLocation
+from interlock.engine.history.errors import JournalError
 from interlock.engine.history.fold.flow_steps import DIED
 from interlock.engine.history.fold.fold import fold
 from interlock.engine.history.model.state import SessionSummary
@@ -85,6 +86,28 @@ class TestServerThatTakesOver:
             assert second == [session]
         finally:
             await third.close()
+
+    async def test_takeover_is_repeated_after_an_outage(
+        self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
+    ) -> None:
+        """A session that a server took, and could neither end nor release, is taken over later."""
+        here, there = two
+        session = await hosted(here)
+        await stop_following(there)
+        await silent(here, postgresql)
+        failed: list[str] = []
+
+        def fail(session: str, *_: object, **__: object) -> None:
+            failed.append(session)
+            raise JournalError("the database is away")
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(there._journal, "write", fail)
+            patch.setattr(there._journal, "release", fail)
+            await there.take_over()
+        assert failed == [session, session]
+        await there._look()
+        await have_ended(there, session)
 
     @pytest.mark.slow
     async def test_continued_session_is_not_taken_again(

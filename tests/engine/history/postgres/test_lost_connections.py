@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ from interlock.engine.history.postgres.servers import lease as leasing
 
 from ....support.postgres import own_server
 from ..support.recording import opening
-from .support.servers import Step, append_values, rows, wait_for, writer
+from .support.servers import Step, append_values, beside, rows, wait_for, writer
 
 HELLO = MessageAdded(role="user", text="hello")
 MORE = MessageAdded(role="user", text="more")
@@ -298,3 +299,25 @@ class TestLongLock:
         counters.release(first)
         second = first._replace(id="r2", call_id="c2")
         wait_for(lambda: counters.reserve([second], counters.read(["mail"]).versions))
+
+    @pytest.mark.slow
+    def test_server_ends_without_waiting_for_each_statement(
+        self, postgresql: PostgresLocation, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The end of a server takes one short attempt for each statement on a table that is locked."""
+        monkeypatch.setattr(writing, "CLOSE_SECONDS", 0.5)
+        monkeypatch.setattr(writing, "LEAST_SECONDS", 0.5)
+        journal = Journal.open(postgresql)
+        journal.write("s", opening())
+        writer(journal)._ends.doubt()
+        with ThreadPoolExecutor() as threads, beside(postgresql) as connection:
+            connection.raw.execute("BEGIN")
+            connection.execute("LOCK TABLE event IN ACCESS EXCLUSIVE MODE")
+            written = threads.submit(journal.write, "s", HELLO)
+            wait_for(lambda: bool(journal._under_way))
+            begun = time.monotonic()
+            journal.close()
+            assert time.monotonic() - begun < 5
+            connection.raw.rollback()
+            with pytest.raises(JournalError, match="could not be written"):
+                written.result()

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from interlock.engine.history.database.location import PostgresLocation
-from interlock.engine.history.errors import JournalDisturbed, SessionElsewhere
+from interlock.engine.history.errors import JournalDisturbed, JournalError, SessionElsewhere
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import MessageAdded, SessionStatus
 from interlock.engine.history.postgres.connection import PostgresConnection
 from interlock.engine.history.postgres.servers import lease as leasing
-from interlock.engine.history.postgres.servers.lease import Ownership
+from interlock.engine.history.postgres.servers.lease import Orphan, Ownership, ServerLease
 
 from ..support.recording import opening
 from .support.servers import end, writer
@@ -172,6 +173,39 @@ class TestOrphans:
         assert other.write("s", HELLO)[0].seq == 2
 
     @pytest.mark.sqlite("a file has no owners")
+    @pytest.mark.parametrize("executed", ["at once", "later", "never"])
+    def test_sessions_whose_claim_was_not_answered_are_taken(
+        self, two: tuple[Journal, Journal], monkeypatch: pytest.MonkeyPatch, executed: str
+    ) -> None:
+        """A server gets the sessions that it claimed by a statement whose answer was lost."""
+        here, there = two
+        here.write("s", opening(), HELLO)
+        end(here)
+        claim, late = ServerLease.claim_orphans, list[Sequence[Orphan]]()
+
+        def unanswered(lease: ServerLease, connection: Any, wanted: Sequence[Orphan]) -> None:
+            if executed == "at once":
+                claim(lease, connection, wanted)
+            late.append(wanted)
+            raise psycopg.OperationalError("no answer")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(ServerLease, "claim_orphans", unanswered)
+            with pytest.raises(JournalError, match="no answer"):
+                there.orphans(10)
+        if executed == "later":
+
+            def overtaken(lease: ServerLease, connection: Any, wanted: Sequence[Orphan]) -> object:
+                claim(lease, connection, late[0])
+                return claim(lease, connection, wanted)
+
+            with monkeypatch.context() as patch:
+                patch.setattr(ServerLease, "claim_orphans", overtaken)
+                assert there.orphans(10) == []
+        assert there.orphans(10) == ["s"]
+        assert there.orphans(10) == []
+        assert there.write("s", HELLO)[0].seq == 3
+
     def test_file_returns_all_unfinished_sessions(self, tmp_path: Path) -> None:
         """A journal in a file returns its unfinished sessions and has no owners."""
         with Journal.open(tmp_path / "journal.db") as journal:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import psycopg
 import pytest
 
+from interlock.engine.core.shared_limit import Reservation
 from interlock.engine.history.audit.verify import check_file, verify_journal
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.errors import (
@@ -24,8 +25,8 @@ from interlock.engine.history.model.events import MessageAdded
 from interlock.engine.history.postgres import writer as writing
 from interlock.engine.history.postgres.pool import reading
 
-from ..support.recording import opening
-from .support.servers import lease, rows, wait_for, writer
+from ..support.recording import decided, opening
+from .support.servers import beside, lease, rows, wait_for, writer
 
 HELLO = MessageAdded(role="user", text="hello")
 TOO_LONG = "x" * 20_000
@@ -75,7 +76,31 @@ def submit_in_one_batch(journal: Journal, *written: tuple[str, tuple[object, ...
     return asyncio.run(run())
 
 
+DISCARDS = (
+    "CREATE FUNCTION discard() RETURNS trigger LANGUAGE plpgsql AS "
+    "$$ BEGIN IF NEW.body LIKE '%hello%' THEN RETURN NULL; END IF; RETURN NEW; END $$",
+    "CREATE TRIGGER discard BEFORE INSERT ON event FOR EACH ROW EXECUTE FUNCTION discard()",
+)
+
+
 class TestFaultySession:
+    def test_discarded_event_is_not_acknowledged(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
+        """An event that a trigger discards fails its session's callers; others are recorded."""
+        journal.write("a", opening())
+        with beside(postgresql) as connection:
+            for statement in DISCARDS:
+                connection.raw.execute(statement.encode())
+        results = submit_in_one_batch(journal, ("a", (HELLO,)), ("b", (opening(),)))
+        assert isinstance(results[0], SessionRefused)
+        assert "cannot be stored: a trigger of table event discarded" in str(results[0])
+        rows(postgresql, "DROP TRIGGER discard ON event")
+        assert journal.write("a", HELLO)[0].seq == 2
+        assert rows(postgresql, EVENTS) == [("a", 1), ("b", 1), ("a", 2)]
+        journal.close()
+        check_complete(postgresql)
+
     def test_only_its_own_callers_fail(self, postgresql: PostgresLocation, journal: Journal) -> None:
         """An event that cannot be stored fails its session's callers; all others are recorded."""
         faulty = random_id()
@@ -91,6 +116,22 @@ class TestFaultySession:
         assert "cannot be stored" in str(results[1])
         assert rows(postgresql, EVENTS) == [("a", 1), ("a", 2), ("b", 1), ("a", 3)]
         assert journal.write("a", HELLO)[0].seq == 4
+
+    def test_lost_reservation_does_not_name_another_server(
+        self, postgresql: PostgresLocation, journal: Journal
+    ) -> None:
+        """A decision whose reserved use was lost in a crash of the database is refused as such."""
+        journal.write("a", opening())
+        assert journal.counters is not None
+        reserved = Reservation("r1", "a", "c1", {"refunds": "refunds"}, 1.0, 2.0)
+        assert journal.counters.reserve([reserved], journal.counters.read(["refunds"]).versions)
+        rows(postgresql, "DELETE FROM reservation")
+        with pytest.raises(
+            SessionRefused, match=r"a use of a limit .* is not in the database"
+        ) as refused:
+            journal.write("a", decided("c1", "refund", uses={"refunds": "refunds"}))
+        assert not isinstance(refused.value, SessionElsewhere)
+        assert journal.write("a", HELLO)[0].seq == 2
 
     @pytest.mark.slow
     def test_refused_numbers_are_accounted_for(
