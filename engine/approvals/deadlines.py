@@ -58,11 +58,12 @@ class Deadlines:
             if approval is None or approval.expires is None or open_request.fuse is not None:
                 # An approval that can still be taken back came in time.
                 return
-            if self._table.clock() < approval.expires:
+            now = self._table.clock()
+            if now < approval.expires:
                 # It is not yet due: see `LOOK_AGAIN`.
                 self.arm(open_request)
                 return
-            reason = expiry_reason(approval, open_request.since)
+            reason = expiry_reason(approval, open_request.since, now)
             body = ApprovalExpired(
                 approval_id=open_request.approval_id, call_id=approval.call_id, reason=reason
             )
