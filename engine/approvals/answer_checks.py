@@ -40,12 +40,9 @@ class AnswerChecks:
         if open_request.fuse is not None and answer.approved:
             when = "it runs in a moment" if approval.late is None else "it waits for its agent"
             return f"{open_request.fuse.answer.by} has approved it already: {when}"
-        if (
-            open_request.fuse is None
-            and approval.expires is not None
-            and self._table.clock() >= approval.expires
-        ):
-            return f"Too late: {expiry_reason(approval, open_request.since)}"
+        now = self._table.clock()
+        if open_request.fuse is None and approval.expires is not None and now >= approval.expires:
+            return f"Too late: {expiry_reason(approval, open_request.since, now)}"
         if not by:
             return "Nobody has decided: an answer needs the name of an operator"
         problem = None

@@ -27,6 +27,7 @@ class Deadlines:
     def __init__(self, table: RequestTable, checks: AnswerChecks) -> None:
         self._table = table
         self._checks = checks
+        self._refused: set[str] = set()
 
     def of_new(self, request: ApprovalRequest) -> Deadline:
         """Return the deadline of a request that was not asked before."""
@@ -58,11 +59,12 @@ class Deadlines:
             if approval is None or approval.expires is None or open_request.fuse is not None:
                 # An approval that can still be taken back came in time.
                 return
-            if self._table.clock() < approval.expires:
+            now = self._table.clock()
+            if now < approval.expires:
                 # It is not yet due: see `LOOK_AGAIN`.
                 self.arm(open_request)
                 return
-            reason = expiry_reason(approval, open_request.since)
+            reason = expiry_reason(approval, open_request.since, now)
             body = ApprovalExpired(
                 approval_id=open_request.approval_id, call_id=approval.call_id, reason=reason
             )
@@ -70,8 +72,13 @@ class Deadlines:
                 await self._table.end(open_request, body, ApprovalAnswer(False, reason))
             except JournalError:
                 said = "Request '%s' has expired, and the journal refused it"
-                if note_refusal(log, said, open_request.approval_id):
+                # An outage may last for hours.
+                level = logging.DEBUG if open_request.approval_id in self._refused else logging.ERROR
+                self._refused.add(open_request.approval_id)
+                if note_refusal(log, said, open_request.approval_id, level=level):
                     self._expire_in(RETRY, open_request)
+            else:
+                self._refused.discard(open_request.approval_id)
 
     async def extend(
         self, approval_id: str, seconds: float | None, by: str, credential: Credential | None = None

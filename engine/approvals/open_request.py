@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -42,6 +43,9 @@ from .withdrawals import Tasks, WithdrawalHost, Withdrawals
 AGAIN = "asked again"
 JUDGED = "judged again"
 """Consequences for a call whose request is withdrawn."""
+
+NOTICED_LATE = 2.0
+"""Seconds after its deadline at which the end of a request no longer shows that nobody answered."""
 
 End: TypeAlias = ApprovalDecided | ApprovalExpired | ApprovalWithdrawn
 
@@ -403,9 +407,21 @@ def terms_of(approval: ApprovalState) -> Approvers:
     return approval.approvers or ANYBODY
 
 
-def expiry_reason(approval: ApprovalState, since: datetime) -> str:
-    """Return the reason for denying a request at its deadline; `since` is when it was first asked."""
+def expiry_reason(approval: ApprovalState, since: datetime, at: datetime) -> str:
+    """Return the reason for denying a request at its deadline; `since` is when it was first asked.
+
+    A server that notices the deadline only later, `at` a time after a pause or a restart, cannot know
+    whether somebody answered in time.
+    """
     assert approval.expires is not None
     where = "" if approval.rule is None else f" ({approval.rule.where})"
-    time = (approval.expires - since).total_seconds()
-    return f"nobody decided within {format_duration(time)}{where}"
+    lasted = (approval.expires - since).total_seconds()
+    # The request is recorded a moment after its deadline was set.
+    time = format_duration(math.ceil(lasted - 0.001) if lasted > 1 else lasted)
+    late = (at - approval.expires).total_seconds()
+    if late < NOTICED_LATE:
+        return f"nobody decided within {time}{where}"
+    return (
+        f"no decision was recorded within {time}{where}, and its server could act on that only "
+        f"{format_duration(late)} later"
+    )

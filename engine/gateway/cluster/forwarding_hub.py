@@ -36,6 +36,7 @@ from ...hub.request_api import RequestAct, RequestActAnswer
 from ..protocol.console_methods import OPERATIONS, method_of, params_of
 from ..protocol.framing import Nothing
 from .peers import PeerSessions
+from .recorded_changes import record_change, tightening
 
 EVERY = 0.5
 """Seconds after which a server polls the journal without a notification."""
@@ -215,8 +216,10 @@ class ForwardingHub(Hub):
         self._ring()
 
     def _unanswered(self, operation: Operation, session: str, *, withdrawn: bool) -> object:
-        where = self.server_of(session) or "another server"
+        where = self.server_of(session)
         reason = f"{where}, which owns session '{session}', does not answer"
+        if where is None:
+            reason = f"the server of session '{session}' has ended, and its agent is not back yet"
         if withdrawn:
             message = f"Not {operation.done}: {reason}. Try again in some seconds"
         else:
@@ -309,9 +312,11 @@ class ForwardingHub(Hub):
                 by["credential"] = self._credential(act, actor)
             parameters = inspect.signature(function).parameters
             arguments |= {name: value for name, value in by.items() if name in parameters}
-            result = await function(self, **arguments)
-        except UnknownSessionError as error:
-            return _error(await self._not_live(act.session, error))
+            try:
+                result = await function(self, **arguments)
+            except UnknownSessionError as error:
+                if (result := await self._change_recorded(operation, arguments)) is None:
+                    return _error(await self._not_live(act.session, error))
         except Exception as error:
             if not isinstance(error, tuple(_ERRORS.values())):
                 log.exception("act '%s' on '%s' failed", act.id, act.session)
@@ -328,6 +333,32 @@ class ForwardingHub(Hub):
             if (line.status, line.error) == ("failed", DIED):
                 return UnknownSessionError(f"{error}: {NOT_RESUMED}")
         return error
+
+    async def _change_recorded(
+        self, operation: Operation, arguments: Mapping[str, object]
+    ) -> Outcome | None:
+        """Tighten a session that runs at no server in its record; `None` if its server has to do it.
+
+        An operator may act while the session's server is dead, and the agent may come back much later.
+        """
+        session, change = arguments.get("session_id"), tightening(operation.name, arguments)
+        if change is None or not isinstance(session, str):
+            return None
+        await self._live.settled(session)
+        with self._live.left_open(session) as is_free:
+            if not is_free:
+                again = "the session has just been resumed. Try again"
+                return Outcome(ok=False, message=f"Not {operation.done}: {again}")
+            try:
+                events, outcome = await asyncio.to_thread(record_change, self._journal, session, change)
+                await asyncio.to_thread(self._journal.release, session)
+            except SessionNotFound:
+                return None
+            except JournalError as error:
+                return Outcome(ok=False, message=f"Not {operation.done}: {error}")
+        for event in events:
+            self._hand_over(self.redaction.event(event))
+        return outcome
 
     def _credential(self, act: Act, actor: dict[str, JsonValue]) -> Credential | None:
         """Return the actor's token, if there is one; the server that posted the act validates it."""
@@ -465,7 +496,17 @@ def _forwarding(operation: Operation) -> Callable[..., object]:
         if session is None:
             if signature is not own:
                 kwargs.pop("credential", None)
-            return await method(self, *args, **kwargs)
+            try:
+                return await method(self, *args, **kwargs)
+            except UnknownSessionError:
+                session = str(arguments.get("session_id"))
+                if tightening(operation.name, arguments) is None:
+                    raise
+                if not await self.has_elsewhere(session):
+                    outcome = await self._change_recorded(operation, arguments)  # pyright: ignore[reportPrivateUsage]
+                    if outcome is None:
+                        raise
+                    return outcome
         return await self._forward(operation, session, arguments)  # pyright: ignore[reportPrivateUsage]
 
     forwarding = wraps(method)(call)
@@ -482,6 +523,15 @@ _FORWARDED = [
     and name not in ("origin", "recorded", "decision_event", "note_reading", "accept_loss")
 ]
 """Operations on one live session or on one open request."""
+
+NEXT_OWNER = [
+    operations(HubApi)[name].wire_name
+    for name in _FORWARDED
+    if operations(HubApi)[name].changes
+    and "session_id" in inspect.signature(operations(HubApi)[name].function).parameters
+    and name not in ("revoke_grant", "set_mode")
+]
+"""Methods that wait in the inbox until a session whose server ended is resumed."""
 
 for _name in _FORWARDED:
     setattr(ForwardingHub, _name, _forwarding(operations(HubApi)[_name]))

@@ -44,7 +44,7 @@ from ...recording.session_end import ENDED, end_session_left_open
 from ...sessions.external import Driver
 from ...sessions.hosted import HostedSession
 from .accepted_loss import record_acceptance
-from .forwarding_hub import ANSWER_SECONDS, EVERY, HAND_OVER, ForwardingHub, result_of
+from .forwarding_hub import ANSWER_SECONDS, EVERY, HAND_OVER, NEXT_OWNER, ForwardingHub, result_of
 from .frozen_servers import FrozenServers
 
 AT_ONCE = 100
@@ -53,6 +53,8 @@ READ_AT_ONCE = 8
 """Of these, sessions whose records are read at a time."""
 HOSTED = ("root", "branch", "flow")
 """Kinds of sessions that Interlock hosts, which go on at the server that takes them over."""
+CATCH_UP_SECONDS = 2.0
+"""Time that an agent's session waits for what operators asked of it while it ran at no server."""
 TIDY_SECONDS = 600.0
 """Time between two removals of what counts no longer: answered acts, used limits."""
 DEAF = (
@@ -90,6 +92,7 @@ class SharedHub(ForwardingHub):
         self._outage = Outage()
         self._orphans_due = 0.0
         self._left_open: dict[str, asyncio.Event] = {}
+        self._catching_up = set[str]()
         self._tidy_due = 0.0
         self.taken_over: Callable[[SessionSummary], object] = _ignore
         """Hears of each session that this server took over, with its line from before.
@@ -241,8 +244,7 @@ class SharedHub(ForwardingHub):
             await self.follow_freeze()
         except JournalError as error:  # whoever may not read that log can still do the rest
             blind = error
-        for act in await asyncio.to_thread(self._acts.take):
-            self._acting[act.id] = asyncio.get_running_loop().create_task(self._perform(act))
+        await self._begin_acts()
         await self._stop_diverged()
         await self._check_tokens()
         await self._peers.look(self._tell)
@@ -258,6 +260,29 @@ class SharedHub(ForwardingHub):
             await self._tidy()
         if blind is not None:
             raise blind
+
+    async def _begin_acts(self) -> None:
+        """Begin with what others ask of sessions here. Raises `JournalError`.
+
+        What they ask of a session that is being taken over waits until its end is recorded.
+        """
+        left_open = [each for each in self._left_open if each not in self._catching_up]
+        for act in await asyncio.to_thread(self._acts.take, NEXT_OWNER, left_open):
+            name = f"act on {act.session}"
+            self._acting[act.id] = asyncio.get_running_loop().create_task(self._perform(act), name=name)
+
+    async def _catch_up(self, session: str) -> None:
+        """Do what was asked of a session while it ran at no server, before its agent continues."""
+        self._catching_up.add(session)
+        try:
+            await self._begin_acts()
+        except JournalError as error:
+            log.warning("what was asked of session '%s' is done later: %s", session, error)
+        finally:
+            self._catching_up.discard(session)
+        acting = [each for each in self._acting.values() if each.get_name() == f"act on {session}"]
+        if acting:
+            await asyncio.wait(acting, timeout=CATCH_UP_SECONDS)
 
     async def _compare_unsure(self) -> None:
         """Resume from their records the sessions of which more is recorded than this server knows.
@@ -375,9 +400,13 @@ class SharedHub(ForwardingHub):
 
         async def take(session: str, ended: asyncio.Event) -> None:
             async with room:
+                line: SessionSummary | None = None
                 with self._live.left_open(session) as free:
                     if free:
-                        await self._end_left_open(session)
+                        line = await self._end_left_open(session)
+                if line is not None:
+                    await self._catch_up(session)
+                    self.taken_over(line)
                 # One that is being resumed may yet stay as it was left.
                 if free or session in self._live:
                     self._left_open.pop(session, None)
@@ -393,7 +422,8 @@ class SharedHub(ForwardingHub):
         """True if this process resumes hosted sessions that it takes over."""
         return self.taken_over is not _ignore
 
-    async def _end_left_open(self, session: str) -> None:
+    async def _end_left_open(self, session: str) -> SessionSummary | None:
+        """End a session of a server that has ended; return its line from before, if this server did."""
         try:
             line = await asyncio.to_thread(self._journal.reader().session, session, whole=True)
             if line.kind in HOSTED:
@@ -403,18 +433,18 @@ class SharedHub(ForwardingHub):
                 # A server that resumes it would be refused while this process owns it.
                 await asyncio.to_thread(self._journal.release, session)
         except SessionNotFound:
-            return
+            return None
         except JournalError:
             # Another server may have come first; what is still left open comes up again.
             log.info("session '%s' was not taken over", session, exc_info=True)
             self._unreleased.add(session)
             with suppress(JournalError):  # it is tried again: nobody takes what this server has
                 await self._release(session)
-            return
+            return None
         self._peers.forget(session)
         for event in events:
             self._show(self.redaction.event(event))
-        self.taken_over(line)
+        return line
 
     async def _stop_diverged(self) -> None:
         """Stop the sessions of which the database lost events, and notify consoles once of each."""
@@ -584,6 +614,7 @@ class SharedHub(ForwardingHub):
         """
         at = to_ms(self._journal.clock())
         while True:
+            await self._live.settled(session_id)
             if (end := self._left_open.get(session_id)) is not None:
                 await end.wait()
             owner = await asyncio.to_thread(self._journal.owner, session_id)
@@ -603,6 +634,7 @@ class SharedHub(ForwardingHub):
                 break
         self._note_arrival(at, resumed)
         self._peers.forget(resumed)
+        await self._catch_up(resumed)
         return resumed
 
     async def _fetch(self, session_id: str, came: int) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ..fold.flow_steps import DIED, HANDED_OVER
 from .connection import NOW
 from .pool import reading
 from .servers.lease import DURABLE, ServerLease
@@ -25,7 +26,10 @@ RETURNING {DURABLE}
 _TAKE = f"""
 WITH pending AS (
     SELECT act.id, act.taken FROM act JOIN owner ON owner.session = act.session
+    LEFT JOIN session ON session.id = act.session
     WHERE owner.server = ? AND act.done IS NULL AND (act.taken IS NULL OR act.taken <> ?)
+    AND act.session <> ALL(?)
+    AND NOT (act.method = ANY(?) AND session.status = 'failed' AND coalesce(session.error, '') = ANY(?))
     ORDER BY act.at, act.id LIMIT ?
 ), begun AS (
     UPDATE act SET taken = ? FROM pending
@@ -101,11 +105,16 @@ class Acts:
         with reading(self._location) as connection:
             connection.execute(_POST, (act, session, method, params, actor, self._lease.id))
 
-    def take(self) -> list[Act]:
-        """Begin with rows for sessions of this server, oldest first; none can be withdrawn afterwards."""
+    def take(self, live_only: Sequence[str] = (), without: Sequence[str] = ()) -> list[Act]:
+        """Begin with rows for sessions of this server, oldest first; none can be withdrawn afterwards.
+
+        Rows with a method in `live_only` wait if their session ended with its server, until it goes on.
+        Rows for sessions `without` are left.
+        """
         with reading(self._location) as connection:
             mine = self._lease.id
-            rows = connection.execute(_TAKE, (mine, mine, MOST_AT_ONCE, mine)).fetchall()
+            values = (mine, mine, [*without], [*live_only], [DIED, HANDED_OVER], MOST_AT_ONCE, mine)
+            rows = connection.execute(_TAKE, values).fetchall()
         return [Act(*row) for row in rows]
 
     def answer(self, act: str, result: str) -> None:

@@ -11,6 +11,7 @@ import pytest
 
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
 from interlock.engine.approvals import deadlines
+from interlock.engine.approvals.open_request import expiry_reason
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.decisions.filter import DecisionFilter
 from interlock.engine.history.journal.journal import Journal
@@ -456,6 +457,29 @@ class TestTime:
         assert not late.ok
         assert late.message.startswith("Too late: nobody decided within 15 min")
         assert shop.ran == []
+        await hub.abort(session)
+
+    async def test_deadline_noticed_late_does_not_blame_operators(
+        self, hub: Hub, shop: Shop, clock: Clock
+    ) -> None:
+        """If a server was paused over a deadline, its reason does not say that nobody decided."""
+        session, request = await session_with_request(hub, shop, rules=self.RULES)
+        clock.advance(908)
+        late = await hub.decide(request.id, approved=True, by="ada")
+        assert late.message == (
+            "Too late: no decision was recorded within 15 min (<rules>:1), and its server could act on "
+            "that only 8 s later"
+        )
+        assert shop.ran == []
+        await hub.abort(session)
+
+    async def test_stated_time_includes_delay_of_recording(self, hub: Hub, shop: Shop) -> None:
+        """A request that was recorded 0.4 s after its deadline was set names the rule's whole time."""
+        session, request = await session_with_request(hub, shop, rules=self.RULES)
+        assert request.expires is not None
+        since = request.expires - timedelta(seconds=899.6)
+        reason = expiry_reason(request, since, request.expires)
+        assert reason == "nobody decided within 15 min (<rules>:1)"
         await hub.abort(session)
 
     async def test_denies_soon_after_the_clock_was_set_or_the_machine_slept(

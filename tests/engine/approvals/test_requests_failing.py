@@ -336,18 +336,19 @@ class TestEnding:
         assert len(bodies(hub, session, ApprovalWithdrawn)) == 1
 
     async def test_expiry_is_retried_until_recorded(
-        self, tmp_path: Path, shop: Shop, disk: Disk, clock: Clock
+        self, tmp_path: Path, shop: Shop, disk: Disk, clock: Clock, caplog: pytest.LogCaptureFixture
     ) -> None:
-        """An expired request stays until its denial is recorded, but cannot be approved."""
+        """An expired request stays until its denial is recorded, but cannot be approved; logged once."""
         policy = ApprovalPolicy(expire=0.02)
         hub = Hub(Journal.open(tmp_path / "short.db", clock=clock), policy=policy)
         with disk.full_for(ApprovalExpired):
             session, request = await self.session_with_request(hub, shop)
             clock.advance(1)
-            await wait_until(lambda: disk.refused > 1)
+            await wait_until(lambda: disk.refused > 2)
             assert not (await hub.decide(request, approved=True, by="ada")).ok
         await wait_until_idle(hub, session)
         assert (shop.ran, len(bodies(hub, session, ApprovalExpired))) == ([], 1)
+        assert [each.levelname for each in caplog.records if "has expired" in each.message] == ["ERROR"]
         await hub.close()
 
 
