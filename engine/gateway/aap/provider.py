@@ -20,6 +20,7 @@ from weakref import WeakValueDictionary
 from pydantic import TypeAdapter
 
 from ...agents.messages import clean_text
+from ...approvals.withdrawals import LOOK_AGAIN
 from ...core.clock import Clock
 from ...core.durations import parse_time
 from ...history.errors import JournalError
@@ -606,7 +607,7 @@ class ApprovalProvider:
         return lock
 
     def _call_at(self, at: datetime, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Start `work` at a time of this server's clock, which may be adjusted."""
+        """Start `work` at a time of this server's clock, which may be set: see `LOOK_AGAIN`."""
         loop = asyncio.get_running_loop()
 
         def check() -> None:
@@ -617,7 +618,7 @@ class ApprovalProvider:
                 self._start(work())
 
         delay = max(0.0, (at - self._clock()).total_seconds())
-        timer = loop.call_later(delay + 0.001, check)
+        timer = loop.call_later(min(delay + 0.001, LOOK_AGAIN), check)
         self._timers.add(timer)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:

@@ -139,16 +139,20 @@ class AgentSessions:
 
         Raises if it is another token's.
         """
-        while (under_way := self._under_way.get(session_id)) is not None:
-            await under_way.wait()
-        if session_id not in self._open:
-            return False
-        self._session(identity, session_id)
-        # An agent may come while its session is handed over to the server that it left.
-        if not await self.hub.is_live(session_id):
-            self._drop(session_id)
-            return False
-        return True
+        while True:
+            if (under_way := self._under_way.get(session_id)) is not None:
+                await under_way.wait()
+            elif session_id not in self._open:
+                return False
+            else:
+                session = self._session(identity, session_id)
+                # An agent may come while its session is handed over to the server that it left.
+                is_live = await self.hub.is_live(session_id)
+                if self._open.get(session_id) is not session:
+                    continue  # another connection of the agent has resumed it, or is doing so
+                if is_live:
+                    return True
+                self._drop(session_id)
 
     @contextmanager
     def _beginning(self, identity: Identity, session_id: str | None) -> Generator[None, None, None]:

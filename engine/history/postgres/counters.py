@@ -4,13 +4,17 @@ A reservation is made by compare-and-set of its counters' versions, so that the 
 of them. The statement that records the call's decision turns the reservation into a use, and writes
 nothing if the reservation is gone. The unrecorded reservations of an ended server are deleted, so that it
 cannot record their decisions later.
+
+A reservation is not durable by itself, but with the decision that is recorded after it: a crash of the
+database can lose it in between, or a standby that takes over. It is made again then, by compare-and-set
+of the same versions.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ...core.shared_limit import CounterReading, CounterStoreError, Reservation, Use
 from ..errors import JournalError
@@ -89,13 +93,21 @@ class CountersError(JournalError, CounterStoreError):
     """The database did not read or reserve uses."""
 
 
+class _Standing(NamedTuple):
+    """A reservation whose call is not recorded yet; `at` is a monotonic time before it was made."""
+
+    reserved: Reservation
+    versions: Mapping[str, int]
+    at: float
+
+
 class UseCounters:
     """Counters as seen by one server. All methods wait for the database and raise `CountersError`."""
 
     def __init__(self, lease: ServerLease) -> None:
         self._lease = lease
         self._location = lease.location
-        self._standing: dict[tuple[str, str], str] = {}
+        self._standing: dict[tuple[str, str], _Standing] = {}
         self._is_closing = False
 
     def hurry(self) -> None:
@@ -119,7 +131,8 @@ class UseCounters:
 
     def reserved(self, session: str, call_id: str) -> str | None:
         """The id of the reservation for a call, if there is one. Any thread may call it."""
-        return self._standing.get((session, call_id))
+        standing = self._standing.get((session, call_id))
+        return None if standing is None else standing.reserved.id
 
     def note_kept(self, session: str, call_id: str) -> None:
         """Note that the decision on a call with a reservation is recorded."""
@@ -147,6 +160,32 @@ class UseCounters:
 
         Returns false, and reserves nothing, if a version differs.
         """
+        at = time.monotonic()
+        if is_reserved := self._ask(lambda connection: self._reserve(connection, wanted, versions)):
+            made = {(each.session, each.call_id): _Standing(each, versions, at) for each in wanted}
+            self._standing.update(made)
+        return is_reserved
+
+    def renew(self, connection: PostgresConnection, opened: float) -> None:
+        """Reserve again what was reserved before a connection was `opened`, if the database lost it.
+
+        What other servers have used in the meantime is not reserved again. Raises `psycopg.Error`.
+        """
+        together: dict[int, list[_Standing]] = {}
+        for each in list(self._standing.values()):
+            if each.at < opened:
+                together.setdefault(id(each.versions), []).append(each)
+        for group in together.values():
+            at = time.monotonic()
+            self._reserve(connection, [each.reserved for each in group], group[0].versions)
+            for each in group:
+                key = each.reserved.session, each.reserved.call_id
+                if self._standing.get(key) is each:
+                    self._standing[key] = each._replace(at=at)
+
+    def _reserve(
+        self, connection: PostgresConnection, wanted: Sequence[Reservation], versions: Mapping[str, int]
+    ) -> bool:
         rows = [
             (
                 each.id,
@@ -162,22 +201,15 @@ class UseCounters:
         ]
         columns = [[*column] for column in zip(*rows, strict=True)]
         values = ([*versions], [*versions.values()], self._lease.id, *columns)
-        ids = [each.id for each in wanted]
-
-        def question(connection: PostgresConnection) -> int:
-            [(moved, _)] = connection.execute(_RESERVE, values).fetchall()
-            # An earlier attempt whose answer was lost has incremented the versions itself.
-            return moved or connection.number(_RESERVED, (ids,))
-
-        if moved := self._ask(question):
-            self._standing.update({(each.session, each.call_id): each.id for each in wanted})
-        return bool(moved)
+        [(moved, _)] = connection.execute(_RESERVE, values).fetchall()
+        # An earlier attempt whose answer was lost has incremented the versions itself.
+        return bool(moved or connection.number(_RESERVED, ([each.id for each in wanted],)))
 
     def release(self, reserved: Reservation) -> None:
         """Delete a reservation, unless the decision that consumes its uses is recorded."""
         key = reserved.session, reserved.call_id
-        if self._standing.get(key) == reserved.id:
-            del self._standing[key]
+        if self.reserved(*key) == reserved.id:
+            self._standing.pop(key, None)
         try:
             with reading(self._location, limit=PATIENCE) as connection:
                 connection.execute(_RELEASE, (reserved.id,))

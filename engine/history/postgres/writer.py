@@ -77,9 +77,9 @@ _NO_SPACE = "53100"
 _PROOF_BYTES = 16 << 10
 """More than a page, so that a table has to be extended."""
 _TAKE_SPACE = "INSERT INTO fenced (cursor, server, session, at) VALUES (-1, '', ?, 0)"
-_OUTDATED = (
-    "Session '{}': its end, or a use of a limit that a call had reserved, is not in the database as this "
-    "server knew it. Nothing was recorded; repeat the call."
+_UNRESERVED = (
+    "Session '{}' is at this server, but the database has lost a use of a limit over sessions that was "
+    "reserved for its call, or has another end of it. Nothing was recorded; make the call again."
 )
 _NO_RIGHT = "permission denied for table divergence"
 
@@ -98,6 +98,7 @@ class PostgresWriter(BatchWriter):
         self._claimed: dict[str, Ownership] = {}
         self._orphan_claims = Orphans(lease)
         self._connection: PostgresConnection | None = None
+        self._opened = 0.0
         self._asked: PostgresConnection | None = None
         self._away: str | None = None
         self._away_since = 0.0
@@ -235,6 +236,8 @@ class PostgresWriter(BatchWriter):
         while True:
             try:
                 connection = self._open()
+                if rows.counting:
+                    self._counters.renew(connection, self._opened)
                 if values is None:
                     values = self._values(rows, moves, self._last_number(connection))
                     values["accepting"] = accepting
@@ -355,7 +358,7 @@ class PostgresWriter(BatchWriter):
                 return divergence.error()
             owner = owner_of(connection, session)
             if owner is not None and owner.id == self._lease.id:
-                return SessionRefused(_OUTDATED.format(visible(session)), session=session)
+                return SessionRefused(_UNRESERVED.format(visible(session)), session=session)
             return elsewhere(connection, session)
         return taken_over(session)
 
@@ -378,6 +381,7 @@ class PostgresWriter(BatchWriter):
             for session in self._ends.open:  # what is known of them is not what the database has
                 self._rows.sessions.pop(session, None)
             self._connection = connection
+            self._opened = time.monotonic()
             self._last = None
             self._away = None
         return self._connection

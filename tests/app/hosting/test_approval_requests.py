@@ -367,6 +367,19 @@ class TestEnds:
 
             assert await until(gone)
 
+    async def test_expires_soon_after_the_clock_was_set_or_the_machine_slept(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """The deadline is noticed although the timer of an hour has not run out."""
+        monkeypatch.setattr(provider, "LOOK_AGAIN", 0.05)
+        ahead = timedelta()
+        async with aap_server(tmp_path, clock=lambda: utc_now() + ahead) as server:
+            client = server.client()
+            made = await client.create(submission(timeout="1h"), "k")
+            assert made.status == "pending"
+            ahead = timedelta(hours=2)
+            assert (await client.get(made.id, wait=5)).status == "expired"
+
     @pytest.mark.slow
     async def test_ended_session_cancels_its_requests(self, tmp_path: Path) -> None:
         """The requests of a session that an operator ends are cancelled."""

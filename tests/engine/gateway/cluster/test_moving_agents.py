@@ -42,6 +42,20 @@ async def clients(directory: Path, *hubs: SharedHub) -> AsyncIterator[list[Agent
         yield found
 
 
+def held_ends(monkeypatch: pytest.MonkeyPatch) -> tuple[asyncio.Event, asyncio.Event]:
+    """Hold the ends of sessions; the first event is set once one is held, the second lets it go on."""
+    begun, go = asyncio.Event(), asyncio.Event()
+    record_end = registry._record_end
+
+    async def held(*given: Any) -> None:
+        begun.set()
+        await go.wait()
+        await record_end(*given)
+
+    monkeypatch.setattr(registry, "_record_end", held)
+    return begun, go
+
+
 @pytest.mark.slow
 class TestAgentThatMoves:
     async def test_keeps_its_session_when_its_earlier_end_is_seen_late(
@@ -70,17 +84,9 @@ class TestAgentThatMoves:
     ) -> None:
         """The session is ended for the other server, and resumed for the agent that is here again."""
         here, _ = two
-        begun, go = asyncio.Event(), asyncio.Event()
-        record_end = registry._record_end
-
-        async def slow(*given: Any) -> None:
-            begun.set()
-            await go.wait()
-            await record_end(*given)
-
         async with clients(tmp_path, here) as [client]:
             opened = await client.open("bot")
-            monkeypatch.setattr(registry, "_record_end", slow)
+            begun, go = held_ends(monkeypatch)
             came = to_ms(here._journal.clock())
             leaving = asyncio.ensure_future(here._hand_over_session(opened.id, came))
             await begun.wait()
@@ -92,6 +98,25 @@ class TestAgentThatMoves:
             for number in range(3):
                 assert (await session.call("read", {}, call_id=f"r{number}")).outcome == "allow"
             assert session.ended is None
+
+    async def test_comes_back_twice_at_once_during_the_hand_over(
+        self, two: tuple[SharedHub, SharedHub], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Both of its processes have the session: one resumes it, the other joins it."""
+        here, _ = two
+        async with clients(tmp_path, here) as [client]:
+            opened = await client.open("bot")
+            begun, go = held_ends(monkeypatch)
+            came = to_ms(here._journal.clock())
+            leaving = asyncio.ensure_future(here._hand_over_session(opened.id, came))
+            await begun.wait()
+            coming = asyncio.gather(*(client.resume(opened.id) for _ in range(3)))
+            await asyncio.sleep(0.1)
+            go.set()
+            await leaving
+            for number, session in enumerate(await coming):
+                assert (await session.call("read", {}, call_id=f"r{number}")).outcome == "allow"
+                assert session.ended is None
 
     @pytest.mark.parametrize("last_rules", [RULES, ""], ids=["same-rules", "fewer-rules"])
     async def test_tries_further_servers_after_a_refusal(

@@ -37,6 +37,10 @@ from .support.hubs import (
 )
 
 ONE_REFUND = "limit refund to 1 per 1d across everyone"
+_END_WRITERS = """
+SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+WHERE application_name = 'interlock journal' AND query LIKE '%UPDATE lane%'
+"""
 
 
 async def refunding(
@@ -283,6 +287,61 @@ class TestLimitsOverSessions:
         assert len(lost) == 1
         assert (await there.call("robin-2", "r2", "refund", {})).outcome == "allow"
         assert (await there.call("robin-2", "r3", "refund", {})).outcome == "block"
+
+    @pytest.mark.slow
+    async def test_reservation_lost_in_a_crash_is_made_again(
+        self,
+        two: tuple[SharedHub, SharedHub],
+        postgresql: PostgresLocation,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """A call is allowed although the database lost its reservation, which is not durable alone."""
+        here, there = await refunding(two)
+        store = here._live._uses.reservations._store
+        reserve = store.reserve
+
+        def crashing(wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
+            assert reserve(wanted, versions)
+            with reading(postgresql) as connection:
+                connection.execute("DELETE FROM reservation")
+                connection.execute("UPDATE counter SET version = version - 1")
+                connection.execute(_END_WRITERS)
+            return True
+
+        monkeypatch.setattr(store, "reserve", crashing)
+        assert (await here.call("robin-1", "r1", "refund", {})).outcome == "allow"
+        assert (await there.call("robin-2", "r2", "refund", {})).outcome == "block"
+
+    @pytest.mark.slow
+    async def test_use_taken_after_a_crash_is_not_reserved_again(
+        self,
+        two: tuple[SharedHub, SharedHub],
+        postgresql: PostgresLocation,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        """If another server takes the use that a call had reserved, the call is not allowed."""
+        here, there = await refunding(two)
+        store = here._live._uses.reservations._store
+        reserve, loop = store.reserve, asyncio.get_running_loop()
+
+        def crashing(wanted: Sequence[Reservation], versions: Mapping[str, int]) -> bool:
+            assert reserve(wanted, versions)
+            with reading(postgresql) as connection:
+                connection.execute("DELETE FROM reservation")
+                connection.execute("UPDATE counter SET version = version - 1")
+                connection.execute(_END_WRITERS)
+            done = asyncio.run_coroutine_threadsafe(there.call("robin-2", "r2", "refund", {}), loop)
+            assert done.result(20).outcome == "allow"
+            return True
+
+        monkeypatch.setattr(store, "reserve", crashing)
+        with pytest.raises(JournalError, match="was not decided"):
+            await here.call("robin-1", "r1", "refund", {})
+        assert "is at another server" not in caplog.text
+        with reading(postgresql) as connection:
+            found = connection.execute("SELECT session, kept FROM reservation").fetchall()
+        assert found == [("robin-2", True)]
 
     @pytest.mark.slow
     async def test_unrecorded_uses_end_with_their_server(
