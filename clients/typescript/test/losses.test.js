@@ -118,7 +118,7 @@ describe("a token", () => {
     const token = readFileSync(`${server.config}/operator.token`, "utf8").trim();
     await assert.rejects(connect(server.url, { token }), (error) => {
       assert.ok(error instanceof NotAdmittedError);
-      assert.match(error.message, /not for \/agent/);
+      assert.match(error.message, /\/agent needs an agent/);
       assert.ok(!error.message.includes(token));
       return true;
     });

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 import pytest
-from hypothesis import event, given, settings
+from hypothesis import event, example, given, settings
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
@@ -126,7 +126,9 @@ class World:
         if await self.refusable(work) and life == self.life:
             self.taken.setdefault(call_id, set()).add(output)
             ends = [r for r in recorded(self.hub.database, CallResult) if r.call_id == call_id]
-            if [r.output for r in ends] != [output]:
+            # A result that came before its call was decided is an anomaly; the call may get one later.
+            counted = [r.output for r in ends if r.anomaly is None]
+            if counted != [output] and (counted or output not in [r.output for r in ends]):
                 self.wrong.append(f"{call_id} ended {output}, and the file has {ends}")
 
     def current(self, call_id: str) -> str:
@@ -262,6 +264,7 @@ class TestLaws:
     @pytest.mark.slow
     @settings(max_examples=examples(40), deadline=None)
     @given(moves=MOVES)
+    @example([Move("call", 0, -1), Move("ok", 0, 0), Move("call", 0, -1), Move("ok", 0, -1)])
     def test_an_id_is_decided_once(self, empty: Path, moves: list[Move]) -> None:
         """G-63: every allowed call has a decision in the file. No id gets two answers, fires twice or has
         two results, for any actions and crashes. Fold, hub and gate agree."""
