@@ -129,13 +129,19 @@ class TestFailover:
     async def test_act_before_the_resumption_says_that_nothing_was_done(
         self, two: tuple[SharedHub, SharedHub], postgresql: PostgresLocation
     ) -> None:
-        """A stop that arrives before the agent has resumed its session asks the operator to try again."""
+        """An act that no agent's return can carry out in time asks the operator to try again.
+
+        A stop waits for the agent, and returns after some seconds; a loosening does not wait.
+        """
         here, there = two
         lost = await asked(here, there)
         await stop_following(here)
         stop = asyncio.ensure_future(there.abort("robin-1", "enough", by="ada"))
+        loosening = asyncio.ensure_future(there.set_mode("robin-1", "shadow", by="ada"))
         await silent(here, postgresql)
         with pytest.raises(UnknownSessionError, match="its server has ended"):
+            await asyncio.wait_for(loosening, 25)
+        with pytest.raises(JournalError, match="has ended, and its agent is not back yet"):
             await asyncio.wait_for(stop, 25)
         lost.cancel()
         await asyncio.gather(lost, return_exceptions=True)
