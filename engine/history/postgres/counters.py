@@ -93,7 +93,7 @@ class CountersError(JournalError, CounterStoreError):
     """The database did not read or reserve uses."""
 
 
-class _Standing(NamedTuple):
+class _UnrecordedUse(NamedTuple):
     """A reservation whose call is not recorded yet; `at` is a monotonic time before it was made."""
 
     reserved: Reservation
@@ -107,7 +107,7 @@ class UseCounters:
     def __init__(self, lease: ServerLease) -> None:
         self._lease = lease
         self._location = lease.location
-        self._standing: dict[tuple[str, str], _Standing] = {}
+        self._unrecorded: dict[tuple[str, str], _UnrecordedUse] = {}
         self._is_closing = False
 
     def hurry(self) -> None:
@@ -131,12 +131,12 @@ class UseCounters:
 
     def reserved(self, session: str, call_id: str) -> str | None:
         """The id of the reservation for a call, if there is one. Any thread may call it."""
-        standing = self._standing.get((session, call_id))
-        return None if standing is None else standing.reserved.id
+        use = self._unrecorded.get((session, call_id))
+        return None if use is None else use.reserved.id
 
     def note_kept(self, session: str, call_id: str) -> None:
         """Note that the decision on a call with a reservation is recorded."""
-        self._standing.pop((session, call_id), None)
+        self._unrecorded.pop((session, call_id), None)
 
     def read(self, counters: Sequence[str]) -> CounterReading:
         """State of counters, without this server's unrecorded reservations: its gates count those."""
@@ -162,8 +162,8 @@ class UseCounters:
         """
         at = time.monotonic()
         if is_reserved := self._ask(lambda connection: self._reserve(connection, wanted, versions)):
-            made = {(each.session, each.call_id): _Standing(each, versions, at) for each in wanted}
-            self._standing.update(made)
+            made = {(each.session, each.call_id): _UnrecordedUse(each, versions, at) for each in wanted}
+            self._unrecorded.update(made)
         return is_reserved
 
     def renew(self, connection: PostgresConnection, opened: float) -> None:
@@ -171,8 +171,8 @@ class UseCounters:
 
         What other servers have used in the meantime is not reserved again. Raises `psycopg.Error`.
         """
-        together: dict[int, list[_Standing]] = {}
-        for each in list(self._standing.values()):
+        together: dict[int, list[_UnrecordedUse]] = {}
+        for each in list(self._unrecorded.values()):
             if each.at < opened:
                 together.setdefault(id(each.versions), []).append(each)
         for group in together.values():
@@ -180,8 +180,8 @@ class UseCounters:
             self._reserve(connection, [each.reserved for each in group], group[0].versions)
             for each in group:
                 key = each.reserved.session, each.reserved.call_id
-                if self._standing.get(key) is each:
-                    self._standing[key] = each._replace(at=at)
+                if self._unrecorded.get(key) is each:
+                    self._unrecorded[key] = each._replace(at=at)
 
     def _reserve(
         self, connection: PostgresConnection, wanted: Sequence[Reservation], versions: Mapping[str, int]
@@ -209,7 +209,7 @@ class UseCounters:
         """Delete a reservation, unless the decision that consumes its uses is recorded."""
         key = reserved.session, reserved.call_id
         if self.reserved(*key) == reserved.id:
-            self._standing.pop(key, None)
+            self._unrecorded.pop(key, None)
         try:
             with reading(self._location, limit=PATIENCE) as connection:
                 connection.execute(_RELEASE, (reserved.id,))

@@ -79,10 +79,15 @@ class TestAgentThatMoves:
                 assert (await session.call("read", {}, call_id=f"r{number}")).outcome == "allow"
             assert session.ended is None
 
+    @pytest.mark.parametrize("processes", [1, 3])
     async def test_keeps_its_session_when_it_comes_back_during_the_hand_over(
-        self, two: tuple[SharedHub, SharedHub], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self,
+        two: tuple[SharedHub, SharedHub],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        processes: int,
     ) -> None:
-        """The session is ended for the other server, and resumed for the agent that is here again."""
+        """The session is ended for the other server and resumed here, once for all of its processes."""
         here, _ = two
         async with clients(tmp_path, here) as [client]:
             opened = await client.open("bot")
@@ -90,31 +95,11 @@ class TestAgentThatMoves:
             came = to_ms(here._journal.clock())
             leaving = asyncio.ensure_future(here._hand_over_session(opened.id, came))
             await begun.wait()
-            coming = asyncio.ensure_future(client.resume(opened.id))
+            coming = asyncio.gather(*(client.resume(opened.id) for _ in range(processes)))
             await asyncio.sleep(0.1)
             go.set()
             await leaving
-            session = await coming
-            for number in range(3):
-                assert (await session.call("read", {}, call_id=f"r{number}")).outcome == "allow"
-            assert session.ended is None
-
-    async def test_comes_back_twice_at_once_during_the_hand_over(
-        self, two: tuple[SharedHub, SharedHub], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Both of its processes have the session: one resumes it, the other joins it."""
-        here, _ = two
-        async with clients(tmp_path, here) as [client]:
-            opened = await client.open("bot")
-            begun, go = held_ends(monkeypatch)
-            came = to_ms(here._journal.clock())
-            leaving = asyncio.ensure_future(here._hand_over_session(opened.id, came))
-            await begun.wait()
-            coming = asyncio.gather(*(client.resume(opened.id) for _ in range(3)))
-            await asyncio.sleep(0.1)
-            go.set()
-            await leaving
-            for number, session in enumerate(await coming):
+            for number, session in enumerate([*await coming] * 3):
                 assert (await session.call("read", {}, call_id=f"r{number}")).outcome == "allow"
                 assert session.ended is None
 

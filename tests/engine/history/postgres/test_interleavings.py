@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
 
+from interlock.engine.core.shared_limit import Reservation
 from interlock.engine.history.database.location import PostgresLocation
 from interlock.engine.history.journal.journal import Journal
 from interlock.engine.history.model.events import CallDecided, MessageAdded
@@ -377,7 +379,9 @@ def reservation(session: str, server: str, version: int) -> tuple[object, ...]:
 
 def deciding(journal: Journal, session: str) -> dict[str, object]:
     """Return the values for recording a decision with the use that the server has reserved."""
-    cast(Any, journal.counters)._standing[session, "c1"] = session
+    reserved = Reservation(session, session, "c1", {"refunds": LAST_USE}, 1.0, 2.0)
+    use = counters._UnrecordedUse(reserved, {LAST_USE: 1}, time.monotonic())
+    cast(Any, journal.counters)._unrecorded[session, "c1"] = use
     decided = CallDecided(
         call_id="c1",
         tool="refund",
