@@ -225,19 +225,20 @@ async def follow_flow(
             end.cancel()
         await close_aloud(hub)
         await printing
-    if answers.stuck.done() and hub.lease.is_handed_over:
+    if answers.stuck.done():
         key = visible(answers.stuck.result().tool)
+        if hub.lease.is_handed_over:
+            remedy = (
+                f"{visible(session)} goes on at another server of the database: answer there, "
+                "in a console"
+            )
+        else:
+            remedy = (
+                f"Go on without a screen with: interlock flow resume {visible(session)}{journal} "
+                f"--headless --answer approve --fill {key}='{{…}}'; or in the console, without --headless"
+            )
         print(
-            f"interlock flow: {key} waits for an answer that a person fills in. {visible(session)} goes "
-            "on at another server of the database: answer there, in a console",
-            file=err or sys.stderr,
-        )
-    elif answers.stuck.done():
-        key = visible(answers.stuck.result().tool)
-        print(
-            f"interlock flow: {key} waits for an answer that a person fills in. Go on without a screen "
-            f"with: interlock flow resume {visible(session)}{journal} --headless --answer "
-            f"approve --fill {key}='{{…}}'; or in the console, without --headless",
+            f"interlock flow: {key} waits for an answer that a person fills in. {remedy}",
             file=err or sys.stderr,
         )
     return 0 if done else 1

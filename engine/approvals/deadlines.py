@@ -6,17 +6,18 @@ import asyncio
 import logging
 from datetime import datetime, timedelta
 
+from ..core.clock import timer_delay
 from ..core.durations import format_duration
 from ..gate.types import ApprovalAnswer, ApprovalRequest
 from ..history.errors import JournalError
 from ..history.model.events import ApprovalEscalated, ApprovalExpired, ApprovalExtended
 from ..history.model.records import ExtensionRecord
 from ..recording.interrupted_calls import Deadline
-from ..recording.ledger import note_refusal
+from ..recording.ledger import RepeatedRefusals, note_refusal
 from .answer_checks import AnswerChecks
 from .open_request import OpenRequest, Reply, RequestTable, expiry_reason
 from .policy import Credential
-from .withdrawals import LOOK_AGAIN, RETRY
+from .withdrawals import RETRY
 
 log = logging.getLogger(__name__)
 
@@ -27,7 +28,7 @@ class Deadlines:
     def __init__(self, table: RequestTable, checks: AnswerChecks) -> None:
         self._table = table
         self._checks = checks
-        self._refused: set[str] = set()
+        self._refusals = RepeatedRefusals(log, "Request '%s' has expired, and the journal refused it")
 
     def of_new(self, request: ApprovalRequest) -> Deadline:
         """Return the deadline of a request that was not asked before."""
@@ -49,7 +50,7 @@ class Deadlines:
 
     def _expire_in(self, seconds: float, open_request: OpenRequest) -> None:
         open_request.timer = asyncio.get_running_loop().call_later(
-            min(max(0.0, seconds), LOOK_AGAIN), lambda: self._table.tasks.start(self.expire(open_request))
+            timer_delay(seconds), lambda: self._table.tasks.start(self.expire(open_request))
         )
 
     async def expire(self, open_request: OpenRequest) -> None:
@@ -61,7 +62,7 @@ class Deadlines:
                 return
             now = self._table.clock()
             if now < approval.expires:
-                # It is not yet due: see `LOOK_AGAIN`.
+                # It is not yet due: see `timer_delay`.
                 self.arm(open_request)
                 return
             reason = expiry_reason(approval, open_request.since, now)
@@ -71,14 +72,10 @@ class Deadlines:
             try:
                 await self._table.end(open_request, body, ApprovalAnswer(False, reason))
             except JournalError:
-                said = "Request '%s' has expired, and the journal refused it"
-                # An outage may last for hours.
-                level = logging.DEBUG if open_request.approval_id in self._refused else logging.ERROR
-                self._refused.add(open_request.approval_id)
-                if note_refusal(log, said, open_request.approval_id, level=level):
+                if self._refusals.note(open_request.approval_id):
                     self._expire_in(RETRY, open_request)
             else:
-                self._refused.discard(open_request.approval_id)
+                self._refusals.forget(open_request.approval_id)
 
     async def extend(
         self, approval_id: str, seconds: float | None, by: str, credential: Credential | None = None
@@ -148,7 +145,7 @@ class Deadlines:
 
     def _escalate_in(self, seconds: float, open_request: OpenRequest) -> None:
         open_request.escalation = asyncio.get_running_loop().call_later(
-            min(max(0.0, seconds), LOOK_AGAIN),
+            timer_delay(seconds),
             lambda: self._table.tasks.start(self._escalate(open_request)),
         )
 
@@ -158,7 +155,7 @@ class Deadlines:
                 if self._table.approval_of(open_request) is not None and not await self.escalated(
                     open_request
                 ):
-                    # It is not yet due: see `LOOK_AGAIN`.
+                    # It is not yet due: see `timer_delay`.
                     self.arm_escalation(open_request)
             except JournalError:
                 said = "Request '%s' is not escalated: the journal refused it"

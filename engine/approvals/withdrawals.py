@@ -9,17 +9,12 @@ from typing import ClassVar, Protocol
 
 from ..history.errors import JournalError
 from ..history.model.events import ApprovalWithdrawn
-from ..recording.ledger import EventRecorder, note_refusal
+from ..recording.ledger import EventRecorder, RepeatedRefusals
 
 INTERRUPTED = "the agent was interrupted"
 """Reason for a withdrawal if nothing more specific is known."""
 RETRY = 1.0
 """Seconds until an end of a request that could not be recorded is tried again."""
-LOOK_AGAIN = 30.0
-"""Longest time in seconds for which a timer waits before it reads the clock again.
-
-Timers stop while the machine sleeps, and do not notice that the journal's clock was set.
-"""
 
 log = logging.getLogger(__name__)
 
@@ -50,7 +45,9 @@ class Withdrawals:
         self._tasks = tasks
         self._waited_for = waited_for
         self._retries: dict[str, asyncio.TimerHandle] = {}
-        self._refused: set[str] = set()
+        self._refusals = RepeatedRefusals(
+            log, "Nobody waits for request '%s', and the journal refused it"
+        )
 
     async def withdraw(self, approval_id: str, call_id: str, reason: str) -> None:
         """Record a withdrawal with its reason; if that fails, retry until it succeeds.
@@ -60,7 +57,7 @@ class Withdrawals:
 
         def note(written: bool) -> None:
             if written:
-                self._refused.discard(approval_id)
+                self._refusals.forget(approval_id)
             else:
                 self.retry(approval_id, call_id, reason)
 
@@ -68,11 +65,7 @@ class Withdrawals:
         try:
             await self._host.record(gone, on_written=note)
         except JournalError:
-            said = "Nobody waits for request '%s', and the journal refused it"
-            # An outage may last for hours.
-            level = logging.DEBUG if approval_id in self._refused else logging.ERROR
-            self._refused.add(approval_id)
-            if note_refusal(log, said, approval_id, level=level):
+            if self._refusals.note(approval_id):
                 self.retry(approval_id, call_id, reason)
 
     def retry(self, approval_id: str, call_id: str, reason: str) -> None:

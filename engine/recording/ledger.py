@@ -40,6 +40,28 @@ def note_refusal(log: logging.Logger, text: str, *values: object, level: int = l
     return False
 
 
+class RepeatedRefusals:
+    """Logs refused writes that are retried: the first of each subject as an error, others for debugging.
+
+    An outage may last for hours. `text` has a place for the subject.
+    """
+
+    def __init__(self, log: logging.Logger, text: str) -> None:
+        self._log = log
+        self._text = text
+        self._subjects: set[str] = set()
+
+    def note(self, subject: str) -> bool:
+        """Log the `JournalError` being handled; see `note_refusal`."""
+        level = logging.DEBUG if subject in self._subjects else logging.ERROR
+        self._subjects.add(subject)
+        return note_refusal(self._log, self._text, subject, level=level)
+
+    def forget(self, subject: str) -> None:
+        """Note that a write succeeded."""
+        self._subjects.discard(subject)
+
+
 class EventRecorder(Protocol):
     """A session's state, and its changes through recorded events. See `HostedSession`."""
 

@@ -16,7 +16,8 @@ from typing import ClassVar, Literal, Protocol, TypeAlias
 from pydantic import JsonValue
 
 from ..approvals.requests import ApprovalRequests
-from ..approvals.withdrawals import LOOK_AGAIN, RETRY, Tasks
+from ..approvals.withdrawals import RETRY, Tasks
+from ..core.clock import timer_delay
 from ..core.sanitize import visible
 from ..gate.decision import PendingQuestion
 from ..gate.state.recorder import RecordedDecision
@@ -325,7 +326,7 @@ class SubmittedCalls:
         if (timer := self._late.pop(call_id, None)) is not None:
             timer.cancel()
         self._late[call_id] = asyncio.get_running_loop().call_later(
-            min(max(0.0, seconds), LOOK_AGAIN), lambda: self._work.start(self._end_late(call_id))
+            timer_delay(seconds), lambda: self._work.start(self._end_late(call_id))
         )
 
     async def _end_late(self, call_id: str) -> None:
@@ -335,7 +336,7 @@ class SubmittedCalls:
         if late is None:
             return
         if (remaining := (late.until - self._host.now).total_seconds()) > 0:
-            # It is not yet due: see `LOOK_AGAIN`.
+            # It is not yet due: see `timer_delay`.
             self._end_late_in(remaining, call_id)
         elif open_call is None:
             self.index.late.pop(call_id, None)

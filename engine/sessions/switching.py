@@ -22,8 +22,9 @@ from uuid import uuid4
 from ..approvals.open_request import Reply
 from ..approvals.policy import ApprovalPolicy, Credential, OperatorTokens
 from ..approvals.requests import ApprovalRequests
-from ..approvals.withdrawals import LOOK_AGAIN, RETRY, Tasks
+from ..approvals.withdrawals import RETRY, Tasks
 from ..core.approvers import KEYED, Approvers, Operator
+from ..core.clock import timer_delay
 from ..core.durations import LONGEST, format_duration
 from ..core.people import is_among
 from ..core.rule import approvers_of, people_to_loosen
@@ -424,7 +425,7 @@ class Switching:
 
     def _look_in(self, seconds: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(
-            min(max(0.0, seconds), LOOK_AGAIN), lambda: self._tasks.start(self._look())
+            timer_delay(seconds), lambda: self._tasks.start(self._look())
         )
 
     async def _look(self) -> None:

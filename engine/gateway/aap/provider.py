@@ -20,8 +20,7 @@ from weakref import WeakValueDictionary
 from pydantic import TypeAdapter
 
 from ...agents.messages import clean_text
-from ...approvals.withdrawals import LOOK_AGAIN
-from ...core.clock import Clock
+from ...core.clock import Clock, timer_delay
 from ...core.durations import parse_time
 from ...history.errors import JournalError
 from ...history.journal.reader import SessionNotFound
@@ -607,7 +606,7 @@ class ApprovalProvider:
         return lock
 
     def _call_at(self, at: datetime, work: Callable[[], Coroutine[None, None, None]]) -> None:
-        """Start `work` at a time of this server's clock, which may be set: see `LOOK_AGAIN`."""
+        """Start `work` at a time of this server's clock, which may be set: see `timer_delay`."""
         loop = asyncio.get_running_loop()
 
         def check() -> None:
@@ -618,7 +617,7 @@ class ApprovalProvider:
                 self._start(work())
 
         delay = max(0.0, (at - self._clock()).total_seconds())
-        timer = loop.call_later(min(delay + 0.001, LOOK_AGAIN), check)
+        timer = loop.call_later(timer_delay(delay + 0.001), check)
         self._timers.add(timer)
 
     def _start(self, work: Coroutine[None, None, None]) -> None:

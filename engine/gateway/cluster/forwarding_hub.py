@@ -36,7 +36,7 @@ from ...hub.request_api import RequestAct, RequestActAnswer
 from ..protocol.console_methods import OPERATIONS, method_of, params_of
 from ..protocol.framing import Nothing
 from .peers import PeerSessions
-from .recorded_changes import record_change, tightening
+from .recorded_changes import RECORDED, record_change, tightening
 
 EVERY = 0.5
 """Seconds after which a server polls the journal without a notification."""
@@ -529,7 +529,7 @@ NEXT_OWNER = [
     for name in _FORWARDED
     if operations(HubApi)[name].changes
     and "session_id" in inspect.signature(operations(HubApi)[name].function).parameters
-    and name not in ("revoke_grant", "set_mode")
+    and name not in RECORDED
 ]
 """Methods that wait in the inbox until a session whose server ended is resumed."""
 

@@ -14,6 +14,8 @@ from ...history.model.events import EventBody, GrantRevoked, JournalEvent, ModeC
 from ...history.model.state import SessionState
 from ...hub.api import Outcome
 
+RECORDED = ("revoke_grant", "set_mode")
+"""Operations that can be recorded in a session without a server, if they tighten it."""
 Change = Callable[[SessionState], tuple[tuple[EventBody, ...], Outcome]]
 """Returns the events that make the change in a session's state, and the answer to the operator."""
 

@@ -12,12 +12,16 @@ from interlock.app.screens.common.confirm import Confirm
 from interlock.app.screens.live.screen import LiveScreen
 from interlock.app.screens.live.switch_nets import SwitchNets
 from interlock.app.terminal.key_rights import READ_ONLY
+from interlock.engine.gateway.client.agent import AgentClient, AgentSession
+from interlock.engine.sessions.call_answer import CallAnswer
 
 from .seats import attached, seated, served
 
 
-async def start_deploy(agent_client, *, call: str = "d1", test: bool = True):  # type: ignore[no-untyped-def]
-    """A remote agent that has called test, and its waiting deploy call."""
+async def start_deploy(
+    agent_client: AgentClient, *, call: str = "d1", test: bool = True
+) -> tuple[AgentSession, asyncio.Future[CallAnswer]]:
+    """Open an agent's session, with a call of test, and return it with its waiting deploy call."""
     session = await agent_client.open("robin")
     await session.report_message("user", "Ship it.")
     if test:

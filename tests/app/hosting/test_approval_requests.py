@@ -16,6 +16,7 @@ from agentapprovalprotocol._client import AAPError, ConflictError, CredentialRef
 from agentapprovalprotocol._wire import Request
 from agentapprovalprotocol.testing import FakeProvider
 
+from interlock.engine.core import clock as clock_module
 from interlock.engine.core.clock import utc_now
 from interlock.engine.gateway.aap import provider
 from interlock.engine.gateway.aap.provider import VALID, ApprovalProvider, _session_id
@@ -371,7 +372,7 @@ class TestEnds:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The deadline is noticed although the timer of an hour has not run out."""
-        monkeypatch.setattr(provider, "LOOK_AGAIN", 0.05)
+        monkeypatch.setattr(clock_module, "LOOK_AGAIN", 0.05)
         ahead = timedelta()
         async with aap_server(tmp_path, clock=lambda: utc_now() + ahead) as server:
             client = server.client()

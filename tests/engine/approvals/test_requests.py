@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from interlock.engine.agents import Agent, C, ScriptedModel, T, ToolContext, tool
-from interlock.engine.approvals import deadlines
 from interlock.engine.approvals.open_request import expiry_reason
+from interlock.engine.core import clock as clock_module
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.decisions.filter import DecisionFilter
 from interlock.engine.history.journal.journal import Journal
@@ -486,7 +486,7 @@ class TestTime:
         self, hub: Hub, shop: Shop, clock: Clock, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """The deadline is noticed although the timer of a quarter of an hour has not run out."""
-        monkeypatch.setattr(deadlines, "LOOK_AGAIN", 0.05)
+        monkeypatch.setattr(clock_module, "LOOK_AGAIN", 0.05)
         events = hub.subscribe()
         session, request = await session_with_request(hub, shop, rules=self.RULES)
         waiting = hub._live.hosted(session).questions.table.open[request.id]

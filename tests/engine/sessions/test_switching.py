@@ -14,6 +14,7 @@ from interlock.app.format.explanation import explained as explain_lines
 from interlock.app.viewmodels.marks import marks_of
 from interlock.engine.agents import C, T
 from interlock.engine.approvals.policy import Credential
+from interlock.engine.core import clock as clock_module
 from interlock.engine.gate.types import GrantTerms
 from interlock.engine.history.decisions.filter import DecisionFilter
 from interlock.engine.history.fold.event_text import headline
@@ -31,7 +32,6 @@ from interlock.engine.history.model.events import (
 )
 from interlock.engine.history.model.state import ApprovalState, SessionState
 from interlock.engine.hub.hub import ApprovalPolicy, Hub
-from interlock.engine.sessions import switching
 from interlock.engine.sessions.config import SessionConfig
 from interlock.engine.sessions.external import ExternalAgent
 from interlock.rules import compile_rules
@@ -454,7 +454,7 @@ class TestForATime:
         self, hub: Hub, shop: Shop, watch: Watch, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         """Consoles show the net as on although the timer of ten minutes has not run out."""
-        monkeypatch.setattr(switching, "LOOK_AGAIN", 0.05)
+        monkeypatch.setattr(clock_module, "LOOK_AGAIN", 0.05)
         await hub.open_session(bot(shop), SessionConfig(REGISTRY, by="carl"), session_id="s1")
         await hub.toggle_net("s1", "block-rm", False, by="ada", reason="x", seconds=600)
         watch.now += timedelta(minutes=11)

@@ -364,10 +364,9 @@ class ServerLease:
         columns = [[*column] for column in zip(*wanted, strict=True)]
         rows = connection.execute(_CLAIMED, (*columns, self.id)).fetchall()
         found = {str(row[0]): Ownership(int(row[1]), int(row[2]), bytes(row[3])) for row in rows}
-        undecided: list[Orphan] = []
-        for each in wanted:
-            if each.session in found and found[each.session].epoch == each.epoch:
-                undecided.append(each)
+        undecided = [
+            each for each in wanted if (row := found.get(each.session)) and row.epoch == each.epoch
+        ]
         claims = {name: found[name] for name in found.keys() - {each.session for each in undecided}}
         return claims, undecided
 

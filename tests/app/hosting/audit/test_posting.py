@@ -9,6 +9,7 @@ import ssl
 from pathlib import Path
 
 import pytest
+from aiohttp import web
 
 from interlock.app.hosting.audit import posting
 from interlock.app.hosting.audit.posting import PostingTarget
@@ -101,7 +102,7 @@ class TestFailures:
         seen: list[str] = []
 
         class Lossy(Posts):
-            async def answer(self, request):  # type: ignore[no-untyped-def]
+            async def answer(self, request: web.Request) -> web.Response:
                 seen.append(request.headers["Idempotency-Key"])
                 return await super().answer(request)
 

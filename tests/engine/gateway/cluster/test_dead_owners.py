@@ -1,4 +1,4 @@
-"""What operators ask of a session whose server is dead: it reaches the session's next server."""
+"""Acts of operators on a session whose server is dead, which reach the session's next server."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class TestCommits:
             assert connection.execute("SELECT how FROM committed").fetchall() == [("on",)]
 
     def test_a_change_of_the_whole_journal_is_durable_too(self, postgresql: PostgresLocation) -> None:
-        """What was imported or copied is on disk when the command ends: its source may be deleted."""
+        """An import or a copy is on disk when the command ends, because its source may be deleted."""
         setting = "SHOW synchronous_commit"
         with changing_database(postgresql, create=True) as connection:
             assert connection.execute(setting).fetchall() == [("on",)]
